@@ -1,0 +1,17 @@
+// Version of the library and the inline namespace that keeps two versions apart.
+#pragma once
+
+#define MTF_VERSION_MAJOR 0
+#define MTF_VERSION_MINOR 1
+#define MTF_VERSION_PATCH 0
+
+// Functions that also run in kernels. Kokkos is not needed for the model wing, so the macro asks the compiler.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define MTF_FUNCTION __host__ __device__
+#else
+#define MTF_FUNCTION
+#endif
+
+namespace mtf {
+inline namespace v0 {}
+}  // namespace mtf

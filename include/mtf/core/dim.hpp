@@ -1,0 +1,66 @@
+// Dim: a named tensor dimension, of static or dynamic extent.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include <mtf/core/inline_vector.hpp>
+#include <mtf/core/name.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// The extent of a dim (or the size of an axis) that is known at run time only.
+inline constexpr std::int64_t dynamic = -1;
+
+struct DimBase {};  ///< Base of every Dim; `dim_like` asks for it.
+
+/// A tensor dimension: a name and an extent. Its identity is the name; the C++ type that carries it does not matter.
+/// Derive a struct to give errors and symbols a short spelling:
+///
+///     struct Batch  : mtf::Dim<"batch", 64> {};   // static extent: the type says it all
+///     struct Length : mtf::Dim<"length"> {};      // dynamic extent: a value, Length length{512};
+template <FixedString Text, std::int64_t Extent = dynamic>
+struct Dim : DimBase {
+  static_assert(Extent > 0, "mtf: the extent of a dim must be positive; an empty tensor has no meaning here");
+  static constexpr Name name{Text.view()};
+  static constexpr std::int64_t static_extent = Extent;
+  [[nodiscard]] static constexpr std::int64_t extent() { return Extent; }
+};
+
+template <FixedString Text>
+struct Dim<Text, dynamic> : DimBase {
+  static constexpr Name name{Text.view()};
+  static constexpr std::int64_t static_extent = dynamic;
+
+  constexpr Dim(std::int64_t extent) : value(extent) {}
+  [[nodiscard]] constexpr std::int64_t extent() const { return value; }
+
+ private:
+  std::int64_t value;
+};
+
+template <class D>
+concept dim_like = std::derived_from<std::remove_cvref_t<D>, DimBase>;
+
+template <class D>
+concept static_dim = dim_like<D> && std::remove_cvref_t<D>::static_extent != dynamic;
+
+template <class A, class B>
+concept same_name = dim_like<A> && dim_like<B> && A::name == B::name;
+
+/// A dim as a value: what the untyped core works with.
+struct DimValue {
+  Name name;
+  std::int64_t extent = 0;
+
+  friend constexpr bool operator==(const DimValue&, const DimValue&) = default;
+};
+
+inline constexpr int max_rank = 12;        ///< dims of one tensor
+inline constexpr int max_union_rank = 24;  ///< dims of an einsum or a broadcasting operation together
+inline constexpr int max_axes = 32;        ///< axes of a mesh
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,75 @@
+// Path: the hierarchical name of a variable, and Key: the name of a stream of random numbers.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+#include <mtf/core/inline_vector.hpp>
+#include <mtf/core/name.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// A path such as "decoder/layer_0/wi", built with `/` and passed by value: the constructor of a module takes its scope
+/// and names its variables `scope / "wi"`. At most 159 characters; longer ones are cut, which a second use of the cut
+/// path then reports.
+class Scope {
+ public:
+  constexpr Scope() = default;
+  constexpr Scope(std::string_view text) { append(text); }
+  constexpr Scope(const char* text) : Scope(std::string_view(text)) {}
+
+  [[nodiscard]] constexpr std::string_view view() const { return {text_.items, static_cast<std::size_t>(text_.size())}; }
+
+  friend constexpr Scope operator/(Scope scope, std::string_view part) {
+    if (!scope.text_.empty()) scope.append("/");
+    scope.append(part);
+    return scope;
+  }
+  friend constexpr Scope operator/(Scope scope, std::integral auto number) {
+    InlineVector<char, 24> digits;
+    auto rest = number < 0 ? 0 : number;
+    do {
+      digits.push_back(static_cast<char>('0' + rest % 10));
+      rest /= 10;
+    } while (rest != 0);
+    if (!scope.text_.empty()) scope.append("/");
+    for (int i = digits.size() - 1; i >= 0; --i) scope.append({&digits[i], 1});
+    return scope;
+  }
+
+ private:
+  constexpr void append(std::string_view part) {
+    for (const char c : part) {
+      if (!text_.full()) text_.push_back(c);
+    }
+  }
+  InlineVector<char, 159> text_;
+};
+
+/// Names a stream of random numbers. Values depend on (seed, stream, global element index) only, so a key is a value
+/// that the program builds - `key / "dropout" / layer / step` - and never a counter of calls.
+struct Key {
+  std::uint64_t seed = 0;
+  std::uint64_t stream = hash_text({});
+
+  friend constexpr Key operator/(Key key, std::string_view part) {
+    key.stream = hash_text(part, hash_text("/", key.stream));
+    return key;
+  }
+  friend constexpr Key operator/(Key key, std::integral auto number) {
+    char bytes[8];
+    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i) & 0xFFU);
+    key.stream = hash_text({bytes, 8}, hash_text("#", key.stream));
+    return key;
+  }
+};
+
+/// The root of all streams of a seed: `mtf::seed{1}`.
+struct seed : Key {
+  constexpr explicit seed(std::uint64_t value) : Key{.seed = value} {}
+};
+
+}  // namespace v0
+}  // namespace mtf

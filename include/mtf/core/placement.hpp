@@ -1,0 +1,186 @@
+// Placement: where the elements of a tensor live, a pure function of layout, mesh and dims.
+#pragma once
+
+#include <mtf/core/layout.hpp>
+#include <mtf/core/shape.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Axes that split one dim, as positions in the mesh, major first.
+using AxisList = InlineVector<std::int8_t, max_axes_of_dim>;
+
+[[nodiscard]] constexpr AxisSet set_of(const AxisList& axes) {
+  AxisSet set;
+  for (const std::int8_t axis : axes) set |= AxisSet::of(axis);
+  return set;
+}
+
+/// A layout whose rules were matched with the axes of a mesh: all that placement needs.
+struct PlacementRules {
+  struct Resolved {
+    Name dim;
+    AxisList axes;
+  };
+  MeshValue mesh;
+  InlineVector<Resolved, max_rules> rules;
+
+  /// The axes that split `dim`; empty when no rule names it.
+  [[nodiscard]] constexpr AxisList axes_of(const Name& dim) const {
+    for (const Resolved& rule : rules) {
+      if (rule.dim == dim) return rule.axes;
+    }
+    return {};
+  }
+};
+
+/// Matches rules with axes. A rule that names an axis absent from the mesh, a second rule for a dim and an axis named
+/// twice in a rule are added to `violations`; `position` there counts the rules.
+[[nodiscard]] constexpr PlacementRules resolve(const LayoutValue& layout, const MeshValue& mesh, Violations& violations) {
+  PlacementRules result;
+  result.mesh = mesh;
+  for (int r = 0; r < layout.rules.size(); ++r) {
+    const Rule& rule = layout.rules[r];
+    PlacementRules::Resolved resolved;
+    resolved.dim = rule.dim;
+    bool good = true;
+    for (const Name& name : rule.axes) {
+      const int axis = mesh.find(name);
+      if (axis < 0) {
+        if (!rule.optional) add(violations, {.fault = Fault::unknown_axis, .dim = rule.dim, .axis = name, .position = r});
+        good = false;
+      } else if (set_of(resolved.axes).has(axis)) {
+        add(violations, {.fault = Fault::repeated_axis, .dim = rule.dim, .axis = name, .position = r});
+        good = false;
+      } else {
+        resolved.axes.push_back(static_cast<std::int8_t>(axis));
+      }
+    }
+    if (!good) continue;
+    if (!result.axes_of(rule.dim).empty()) {
+      add(violations, {.fault = Fault::repeated_rule, .dim = rule.dim, .position = r});
+      continue;
+    }
+    result.rules.push_back(resolved);
+  }
+  return result;
+}
+
+/// A dim of a placed tensor.
+struct PlacedDim {
+  Name name;
+  std::int64_t extent = 1;
+  std::int64_t parts = 1;  ///< slices it is divided into: the product of the sizes of its axes
+  AxisList axes;           ///< the axes that split it, major first
+
+  [[nodiscard]] constexpr std::int64_t local() const { return extent / parts; }
+  friend constexpr bool operator==(const PlacedDim&, const PlacedDim&) = default;
+};
+
+/// The dims of one tensor with the axes that split them; along all other axes the tensor is replicated.
+struct Placement {
+  InlineVector<PlacedDim, max_rank> dims;
+
+  [[nodiscard]] constexpr int rank() const { return dims.size(); }
+  [[nodiscard]] constexpr int find(const Name& name) const {
+    for (int i = 0; i < dims.size(); ++i) {
+      if (dims[i].name == name) return i;
+    }
+    return -1;
+  }
+  /// Elements of the global array.
+  [[nodiscard]] constexpr std::int64_t size() const {
+    std::int64_t product = 1;
+    for (const PlacedDim& dim : dims) product *= dim.extent;
+    return product;
+  }
+  /// Elements of one slice.
+  [[nodiscard]] constexpr std::int64_t local_size() const {
+    std::int64_t product = 1;
+    for (const PlacedDim& dim : dims) product *= dim.local();
+    return product;
+  }
+  /// The axes that split some dim.
+  [[nodiscard]] constexpr AxisSet split_axes() const {
+    AxisSet set;
+    for (const PlacedDim& dim : dims) set |= set_of(dim.axes);
+    return set;
+  }
+  [[nodiscard]] constexpr ShapeValue shape() const {
+    ShapeValue result;
+    for (const PlacedDim& dim : dims) result.push_back({dim.name, dim.extent});
+    return result;
+  }
+  friend constexpr bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// Which slice of a dim the processor at `at` holds.
+[[nodiscard]] constexpr std::int64_t slice_number(const PlacedDim& dim, const MeshValue& mesh, const Coordinates& at) {
+  std::int64_t number = 0;
+  for (const std::int8_t axis : dim.axes) number = number * mesh.axes[axis].size + at[axis];
+  return number;
+}
+/// Global index of the first element of a dim that the processor at `at` holds.
+[[nodiscard]] constexpr std::int64_t slice_begin(const PlacedDim& dim, const MeshValue& mesh, const Coordinates& at) {
+  return slice_number(dim, mesh, at) * dim.local();
+}
+
+[[nodiscard]] constexpr PlacedDim place(const PlacementRules& rules, const DimValue& dim) {
+  PlacedDim placed;
+  placed.name = dim.name;
+  placed.extent = dim.extent;
+  placed.axes = rules.axes_of(dim.name);
+  placed.parts = rules.mesh.size(set_of(placed.axes));
+  return placed;
+}
+
+/// Where a tensor of these dims lives. The dims must have passed `check`.
+[[nodiscard]] constexpr Placement place(const PlacementRules& rules, const ShapeValue& shape) {
+  Placement result;
+  for (const DimValue& dim : shape) result.dims.push_back(place(rules, dim));
+  return result;
+}
+
+/// Every rule that a list of dims breaks: of one tensor (`names_are_unique`: a name may occur only once) or of all
+/// operands of an operation together (a name may recur with the same extent; legality is that of the union). Extents
+/// and axis sizes that are `dynamic` are taken to fit: they are checked again when they are known.
+[[nodiscard]] constexpr Violations check(const PlacementRules& rules, const ShapeValue& dims, bool names_are_unique) {
+  Violations violations;
+  InlineVector<int, max_axes> splitter;  // position of the dim that each axis splits, or -1
+  for (int i = 0; i < rules.mesh.rank(); ++i) splitter.push_back(-1);
+  int distinct = 0;
+  for (int i = 0; i < dims.size(); ++i) {
+    const int first = find(dims, dims[i].name);
+    if (first < i) {
+      const bool known = dims[i].extent != dynamic && dims[first].extent != dynamic;
+      if (names_are_unique) {
+        add(violations, {.fault = Fault::repeated_dim, .dim = dims[i].name, .other_dim = dims[i].name, .position = i, .other_position = first});
+      } else if (known && dims[i].extent != dims[first].extent) {
+        add(violations, {.fault = Fault::unequal_extents, .dim = dims[i].name, .other_dim = dims[i].name, .extent = dims[i].extent,
+                         .other_extent = dims[first].extent, .position = i, .other_position = first});
+      }
+      continue;
+    }
+    ++distinct;
+    const AxisList axes = rules.axes_of(dims[i].name);
+    std::int64_t parts = 1;
+    for (const std::int8_t axis : axes) {
+      const AxisValue& value = rules.mesh.axes[axis];
+      if (splitter[axis] >= 0) {
+        add(violations, {.fault = Fault::axis_used_twice, .dim = dims[i].name, .other_dim = dims[splitter[axis]].name, .axis = value.name,
+                         .position = i, .other_position = splitter[axis]});
+      }
+      splitter[axis] = i;
+      if (value.size != dynamic) parts *= value.size;
+    }
+    if (dims[i].extent != dynamic && dims[i].extent % parts != 0) {
+      add(violations, {.fault = Fault::indivisible_extent, .dim = dims[i].name, .axis = rules.mesh.axes[axes[0]].name, .extent = dims[i].extent,
+                       .other_extent = parts, .position = i});
+    }
+  }
+  if (distinct > (names_are_unique ? max_rank : max_union_rank)) add(violations, {.fault = Fault::too_many_dims, .extent = distinct});
+  return violations;
+}
+
+}  // namespace v0
+}  // namespace mtf

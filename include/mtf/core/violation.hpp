@@ -1,0 +1,92 @@
+// What can be wrong with a layout, as values: the same list feeds compile-time messages and exceptions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <mtf/core/inline_vector.hpp>
+#include <mtf/core/name.hpp>
+
+// The rules in words, with the way out. Macros, because a static_assert takes only a literal: one text serves the
+// compiler's message and the exception.
+#define MTF_RULE_AXIS_USED_TWICE \
+  "two dims of one tensor or operation are split over the same mesh axis; drop one rule, or rename one of the dims before the operation"
+#define MTF_RULE_UNKNOWN_AXIS \
+  "a layout rule names an axis that the mesh does not have; correct the name, or wrap the rule in optional_rule (text form: batch:rows?)"
+#define MTF_RULE_REPEATED_RULE \
+  "two layout rules name the same dim; to split a dim over several axes write them in one rule, Split<\"dim\", \"major\", \"minor\">"
+#define MTF_RULE_REPEATED_AXIS \
+  "a layout rule names the same axis twice; name each axis once"
+#define MTF_RULE_INDIVISIBLE_EXTENT \
+  "the extent of a split dim is not a multiple of the size of its mesh axes; change the extent or the axis size, or drop the rule"
+#define MTF_RULE_REPEATED_DIM \
+  "a dim name occurs twice in one tensor; rename one of the two"
+#define MTF_RULE_UNEQUAL_EXTENTS \
+  "one dim name has two extents in one operation; give the dims different names or the same extent"
+#define MTF_RULE_MISSING_DIM \
+  "an operation names a dim that its operand does not have; check the spelling of the dim's name"
+#define MTF_RULE_TOO_MANY_DIMS \
+  "more dims than the library takes: 12 in a tensor, 24 in an operation"
+#define MTF_RULE_MALFORMED_LAYOUT \
+  "the text of a layout or mesh cannot be read; write \"dim:axis;dim:axis,axis\" and \"axis:size;axis:size\""
+
+namespace mtf {
+inline namespace v0 {
+
+enum class Fault {
+  axis_used_twice,       ///< two dims of one tensor or operation are split over one axis
+  unknown_axis,          ///< a rule names an axis that the mesh does not have
+  repeated_rule,         ///< two rules for one dim
+  repeated_axis,         ///< one rule names an axis twice
+  indivisible_extent,    ///< an extent is not a multiple of the axis sizes that split it
+  repeated_dim,          ///< a dim name occurs twice in one tensor
+  unequal_extents,       ///< one name has two extents in one operation
+  missing_dim,           ///< an operation names a dim that its operand does not have
+  too_many_dims,         ///< more dims than max_rank or max_union_rank
+  malformed_layout,      ///< a layout or mesh text that cannot be read
+};
+
+/// One violated rule. Which members mean something depends on the fault; names not used are empty.
+struct Violation {
+  Fault fault{};
+  Name dim{};
+  Name other_dim{};
+  Name axis{};
+  std::int64_t extent = 0;
+  std::int64_t other_extent = 0;
+  int position = 0;        ///< position of `dim` in the list that was checked
+  int other_position = 0;  ///< position of `other_dim`
+};
+
+using Violations = InlineVector<Violation, 16>;
+
+constexpr void add(Violations& list, const Violation& violation) {
+  if (!list.full()) list.push_back(violation);
+}
+/// First violation of this kind, or -1.
+[[nodiscard]] constexpr int find(const Violations& list, Fault fault) {
+  for (int i = 0; i < list.size(); ++i) {
+    if (list[i].fault == fault) return i;
+  }
+  return -1;
+}
+
+/// The rule that a fault breaks and the way out, without names and numbers.
+[[nodiscard]] constexpr std::string_view sentence(Fault fault) {
+  switch (fault) {
+    case Fault::axis_used_twice: return MTF_RULE_AXIS_USED_TWICE;
+    case Fault::unknown_axis: return MTF_RULE_UNKNOWN_AXIS;
+    case Fault::repeated_rule: return MTF_RULE_REPEATED_RULE;
+    case Fault::repeated_axis: return MTF_RULE_REPEATED_AXIS;
+    case Fault::indivisible_extent: return MTF_RULE_INDIVISIBLE_EXTENT;
+    case Fault::repeated_dim: return MTF_RULE_REPEATED_DIM;
+    case Fault::unequal_extents: return MTF_RULE_UNEQUAL_EXTENTS;
+    case Fault::missing_dim: return MTF_RULE_MISSING_DIM;
+    case Fault::too_many_dims: return MTF_RULE_TOO_MANY_DIMS;
+    case Fault::malformed_layout: return MTF_RULE_MALFORMED_LAYOUT;
+  }
+  return {};
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,151 @@
+// Element-wise kernels: map, its gradient, fill, range, copy.
+#pragma once
+
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include <mtf/core/dual.hpp>
+#include <mtf/kernels/launch.hpp>
+#include <mtf/plan/elementwise.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace kernels {
+
+/// One operand within a chunk: a pointer to consecutive elements, of which those that are not consecutive in memory were
+/// copied, so that the loop over the chunk always has unit strides.
+template <class T>
+struct Chunk {
+  T copied[static_cast<std::size_t>(chunk)];
+
+  Chunk() {}  // leaves the memory alone
+
+  const T* load(const T* base, std::int64_t stride, std::int64_t begin, std::int64_t count) {
+    if (stride == 1) return base + begin;
+    if (stride == 0) {
+      for (std::int64_t i = 0; i < count; ++i) copied[i] = *base;
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) copied[i] = base[(begin + i) * stride];
+    }
+    return copied;
+  }
+};
+
+/// out = f(in...), f called on elements.
+template <bool Host, class F, class R, class... Ts>
+struct MapKernel {
+  static constexpr unsigned operands = 1 + static_cast<unsigned>(sizeof...(Ts));
+  Outer<operands> outer;
+  std::int64_t chunks;
+  F f;
+  R* out;
+  std::tuple<const Ts*...> in;
+
+  MTF_FUNCTION void operator()(std::int64_t block) const { run(block, std::index_sequence_for<Ts...>{}); }
+
+  template <std::size_t... I>
+  MTF_FUNCTION void run(std::int64_t block, std::index_sequence<I...>) const {
+    std::int64_t offset[operands];
+    if constexpr (Host) {
+      outer.offsets(block / chunks, offset);
+      const std::int64_t begin = block % chunks * chunk;
+      const std::int64_t rest = outer.inner - begin;
+      const std::int64_t count = rest < chunk ? rest : chunk;
+      std::tuple<Chunk<Ts>...> chunk_of;
+      const auto pointers = std::make_tuple(
+          std::get<I>(chunk_of).load(std::get<I>(in) + offset[1 + I], outer.inner_strides[1 + I], begin, count)...);
+      R* to = out + offset[0] + begin;
+      for (std::int64_t i = 0; i < count; ++i) to[i] = f(std::get<I>(pointers)[i]...);
+    } else {
+      outer.offsets(block / outer.inner, offset);
+      const std::int64_t i = block % outer.inner;
+      out[offset[0] + i * outer.inner_strides[0]] = f(std::get<I>(in)[offset[1 + I] + i * outer.inner_strides[1 + I]]...);
+    }
+  }
+};
+
+template <class Space, class F, class R, class... Ts>
+void map(const Space& space, const char* name, const Loop& loop, const F& f, R* out, const Ts*... in) {
+  const Outer<1 + static_cast<unsigned>(sizeof...(Ts))> outer(loop);
+  constexpr bool host = on_host<Space>;
+  const std::int64_t chunks = host ? (outer.inner + chunk - 1) / chunk : outer.inner;
+  for_blocks(space, name, outer.size * chunks, MapKernel<host, F, R, Ts...>{outer, chunks, f, out, {in...}});
+}
+
+template <class Space, class F, class R, class... Ts>
+void execute(const Space& space, const MapPlan& plan, const F& f, R* out, const Ts*... in) {
+  map(space, "mtf::map", plan.loop, f, out, in...);
+}
+
+/// dy times the slope of f in its argument `which`.
+template <class F, class T>
+struct Slope {
+  F f;
+  int which;
+  template <class... Ts>
+  MTF_FUNCTION T operator()(T dy, Ts... arguments) const {
+    int position = 0;
+    // Braces fix the order in which the arguments are numbered.
+    const Dual<T> y = std::apply(f, std::tuple<Dual<std::enable_if_t<sizeof(Ts) != 0, T>>...>{Dual<T>(arguments, position++ == which ? T(1) : T(0))...});
+    return dy * y.slope;
+  }
+};
+
+template <class Space, class F, class T, class... Ts>
+void execute(const Space& space, const MapGradientPlan& plan, const F& f, T* dx, const T* dy, const Ts*... arguments) {
+  map(space, "mtf::map'", plan.loop, Slope<F, T>{f, plan.which}, dx, dy, arguments...);
+}
+
+template <class T>
+struct FillKernel {
+  T* out;
+  T value;
+  MTF_FUNCTION void operator()(std::int64_t i) const { out[i] = value; }
+};
+template <class Space, class T>
+void execute(const Space& space, const FillPlan& plan, T* out, T value) {
+  for_blocks(space, "mtf::fill", plan.count, FillKernel<T>{out, value});
+}
+
+template <class T>
+struct RangeKernel {
+  T* out;
+  std::int64_t begin;
+  MTF_FUNCTION void operator()(std::int64_t i) const { out[i] = static_cast<T>(begin + i); }
+};
+template <class Space, class T>
+void execute(const Space& space, const RangePlan& plan, T* out) {
+  for_blocks(space, "mtf::range", plan.count, RangeKernel<T>{out, plan.begin});
+}
+
+template <class T>
+struct CopyKernel {
+  Outer<2> outer;
+  T* out;
+  const T* in;
+  MTF_FUNCTION void operator()(std::int64_t row) const {
+    std::int64_t offset[2];
+    outer.offsets(row, offset);
+    const std::int64_t to = outer.inner_strides[0];
+    const std::int64_t from = outer.inner_strides[1];
+    T* target = out + offset[0];
+    const T* source = in + offset[1];
+    if (to == 1 && from == 1) {
+      for (std::int64_t i = 0; i < outer.inner; ++i) target[i] = source[i];
+    } else {
+      for (std::int64_t i = 0; i < outer.inner; ++i) target[i * to] = source[i * from];
+    }
+  }
+};
+template <class Space, class T>
+void execute(const Space& space, const CopyPlan& plan, T* out, const T* in) {
+  const Outer<2> outer(plan.loop);
+  for_blocks(space, "mtf::copy", outer.size, CopyKernel<T>{outer, out + plan.out_offset, in + plan.in_offset});
+}
+
+}  // namespace kernels
+
+}  // namespace v0
+}  // namespace mtf

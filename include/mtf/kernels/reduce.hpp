@@ -1,0 +1,121 @@
+// Reductions of a slice.
+#pragma once
+
+#include <mtf/kernels/launch.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace kernels {
+
+template <class T, Combine How>
+MTF_FUNCTION inline T combine(T a, T b) {
+  if constexpr (How == Combine::sum) {
+    return a + b;
+  } else if constexpr (How == Combine::max) {
+    return b > a || b != b ? b : a;
+  } else {
+    return b < a || b != b ? b : a;
+  }
+}
+
+/// One block reduces one chunk of neighbouring outputs (`columns`: the inputs of a chunk are consecutive too), or one output.
+template <class T, Combine How, bool Columns>
+struct ReduceKernel {
+  Outer<2> kept;     ///< output, input
+  Outer<2> reduced;
+  std::int64_t chunks;
+  T* out;
+  const T* in;
+
+  static constexpr std::int64_t width = Columns ? 128 : 16;
+
+  MTF_FUNCTION void operator()(std::int64_t block) const {
+    std::int64_t offset[2];
+    kept.offsets(block / chunks, offset);
+    if constexpr (Columns) {
+      const std::int64_t begin = block % chunks * width;
+      const std::int64_t rest = kept.inner - begin;
+      columns(out + offset[0] + begin, in + offset[1] + begin, rest < width ? rest : width);
+    } else {
+      const std::int64_t i = block % chunks;
+      out[offset[0] + i * kept.inner_strides[0]] = row(in + offset[1] + i * kept.inner_strides[1]);
+    }
+  }
+
+  MTF_FUNCTION void columns(T* to, const T* from, std::int64_t count) const {
+    T sums[static_cast<unsigned>(width)];
+    bool first = true;
+    for (std::int64_t r = 0; r < reduced.size; ++r) {
+      std::int64_t offset[2];
+      reduced.offsets(r, offset);
+      for (std::int64_t j = 0; j < reduced.inner; ++j) {
+        const T* values = from + offset[1] + j * reduced.inner_strides[1];
+        if (first) {
+          for (std::int64_t i = 0; i < count; ++i) sums[i] = values[i];
+          first = false;
+        } else {
+          for (std::int64_t i = 0; i < count; ++i) sums[i] = combine<T, How>(sums[i], values[i]);
+        }
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) to[i] = sums[i];
+  }
+
+  /// Several partial results break the chain of dependent additions; they also round less than one sum.
+  MTF_FUNCTION T row(const T* from) const {
+    T result = from[0];
+    bool first = true;
+    const std::int64_t stride = reduced.inner_strides[1];
+    for (std::int64_t r = 0; r < reduced.size; ++r) {
+      std::int64_t offset[2];
+      reduced.offsets(r, offset);
+      const T* values = from + offset[1];
+      std::int64_t j = 0;
+      if (stride == 1 && reduced.inner >= 2 * width) {
+        T lanes[static_cast<unsigned>(width)];
+        for (std::int64_t i = 0; i < width; ++i) lanes[i] = values[i];
+        for (j = width; j + width <= reduced.inner; j += width) {
+          for (std::int64_t i = 0; i < width; ++i) lanes[i] = combine<T, How>(lanes[i], values[j + i]);
+        }
+        for (std::int64_t half = width / 2; half > 0; half /= 2) {
+          for (std::int64_t i = 0; i < half; ++i) lanes[i] = combine<T, How>(lanes[i], lanes[i + half]);
+        }
+        result = first ? lanes[0] : combine<T, How>(result, lanes[0]);
+        first = false;
+      }
+      for (; j < reduced.inner; ++j) {
+        result = first ? values[j * stride] : combine<T, How>(result, values[j * stride]);
+        first = false;
+      }
+    }
+    return result;
+  }
+};
+
+template <Combine How, class Space, class T>
+void reduce(const Space& space, const ReducePlan& plan, T* out, const T* in) {
+  const Outer<2> kept(plan.kept);
+  const Outer<2> reduced(plan.reduced);
+  if (kept.inner > 1 && kept.inner_strides[0] == 1 && kept.inner_strides[1] == 1) {
+    using Kernel = ReduceKernel<T, How, true>;
+    const std::int64_t chunks = (kept.inner + Kernel::width - 1) / Kernel::width;
+    for_blocks(space, "mtf::reduce", kept.size * chunks, Kernel{kept, reduced, chunks, out, in});
+  } else {
+    for_blocks(space, "mtf::reduce", kept.size * kept.inner, ReduceKernel<T, How, false>{kept, reduced, kept.inner, out, in});
+  }
+}
+
+template <class Space, class T>
+void execute(const Space& space, const ReducePlan& plan, T* out, const T* in) {
+  switch (plan.combine) {
+    case Combine::max: return reduce<Combine::max>(space, plan, out, in);
+    case Combine::min: return reduce<Combine::min>(space, plan, out, in);
+    default: return reduce<Combine::sum>(space, plan, out, in);
+  }
+}
+
+}  // namespace kernels
+
+}  // namespace v0
+}  // namespace mtf

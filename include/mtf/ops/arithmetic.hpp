@@ -1,0 +1,256 @@
+// Arithmetic with broadcasting by name, and the usual element-wise functions.
+#pragma once
+
+#include <mtf/ops/map.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Function objects for `map`; each also has a free function below.
+namespace functions {
+
+struct Add {
+  static constexpr bool linear = true;
+  [[nodiscard]] constexpr double coefficient(int) const { return 1; }
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a + b);
+  }
+};
+struct Subtract {
+  static constexpr bool linear = true;
+  [[nodiscard]] constexpr double coefficient(int argument) const { return argument == 0 ? 1 : -1; }
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a - b);
+  }
+};
+struct Multiply {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a * b);
+  }
+};
+struct Divide {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a / b);
+  }
+};
+struct Maximum {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return max(a, b);
+  }
+};
+struct Minimum {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return min(a, b);
+  }
+};
+struct AddScalar {
+  double term;
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x + static_cast<X>(term);
+  }
+};
+struct Reciprocal {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return X(1) / x;
+  }
+};
+struct Relu {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x > X(0) ? x : X(0);
+  }
+};
+struct Square {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x * x;
+  }
+};
+struct Sqrt {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return sqrt(x);
+  }
+};
+struct Rsqrt {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return X(1) / sqrt(x);
+  }
+};
+struct Exp {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return exp(x);
+  }
+};
+struct Log {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return log(x);
+  }
+};
+struct Tanh {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return tanh(x);
+  }
+};
+struct Sigmoid {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return X(1) / (X(1) + exp(-x));
+  }
+};
+struct Sin {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return sin(x);
+  }
+};
+struct Cos {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return cos(x);
+  }
+};
+struct Abs {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return abs(x);
+  }
+};
+
+}  // namespace functions
+
+template <class X>
+concept scalar = std::is_arithmetic_v<std::remove_cvref_t<X>>;
+
+/// x + y, x - y, x * y, x / y: element-wise on tensors that broadcast by name (see `broadcast_shape`). Sums and
+/// differences of tensors pending over the same axes stay pending. No communication otherwise.
+template <operand X, operand Y>
+constexpr auto operator+(const X& x, const Y& y) {
+  return detail::map_named("add", functions::Add{}, x, y);
+}
+template <operand X, operand Y>
+constexpr auto operator-(const X& x, const Y& y) {
+  return detail::map_named("subtract", functions::Subtract{}, x, y);
+}
+template <operand X, operand Y>
+constexpr auto operator*(const X& x, const Y& y) {
+  return detail::map_named("multiply", functions::Multiply{}, x, y);
+}
+template <operand X, operand Y>
+constexpr auto operator/(const X& x, const Y& y) {
+  return detail::map_named("divide", functions::Divide{}, x, y);
+}
+
+/// Arithmetic with a host number, which is converted to the element type. Scaling keeps a sum pending.
+template <operand X, scalar C>
+constexpr auto operator*(const X& x, C c) {
+  return detail::map_named("scale", detail::Scale{static_cast<double>(c)}, x);
+}
+template <operand X, scalar C>
+constexpr auto operator*(C c, const X& x) {
+  return x * c;
+}
+template <operand X, scalar C>
+constexpr auto operator/(const X& x, C c) {
+  return x * (1.0 / static_cast<double>(c));
+}
+template <operand X, scalar C>
+constexpr auto operator/(C c, const X& x) {
+  return detail::map_named("reciprocal", functions::Reciprocal{}, x) * c;
+}
+template <operand X, scalar C>
+constexpr auto operator+(const X& x, C c) {
+  return detail::map_named("add", functions::AddScalar{static_cast<double>(c)}, x);
+}
+template <operand X, scalar C>
+constexpr auto operator+(C c, const X& x) {
+  return x + c;
+}
+template <operand X, scalar C>
+constexpr auto operator-(const X& x, C c) {
+  return x + -static_cast<double>(c);
+}
+template <operand X, scalar C>
+constexpr auto operator-(C c, const X& x) {
+  return x * -1.0 + c;
+}
+template <operand X>
+constexpr auto operator-(const X& x) {
+  return x * -1.0;
+}
+
+// y[dims] = f(x[dims]), no communication. Gradients: the analytic derivative through dual numbers.
+
+/// max(x, 0); the gradient at 0 is 0.
+template <operand X>
+constexpr auto relu(const X& x) {
+  return detail::map_named("relu", functions::Relu{}, x);
+}
+template <operand X>
+constexpr auto square(const X& x) {
+  return detail::map_named("square", functions::Square{}, x);
+}
+template <operand X>
+constexpr auto sqrt(const X& x) {
+  return detail::map_named("sqrt", functions::Sqrt{}, x);
+}
+/// 1 / sqrt(x).
+template <operand X>
+constexpr auto rsqrt(const X& x) {
+  return detail::map_named("rsqrt", functions::Rsqrt{}, x);
+}
+template <operand X>
+constexpr auto exp(const X& x) {
+  return detail::map_named("exp", functions::Exp{}, x);
+}
+template <operand X>
+constexpr auto log(const X& x) {
+  return detail::map_named("log", functions::Log{}, x);
+}
+template <operand X>
+constexpr auto tanh(const X& x) {
+  return detail::map_named("tanh", functions::Tanh{}, x);
+}
+/// 1 / (1 + exp(-x)).
+template <operand X>
+constexpr auto sigmoid(const X& x) {
+  return detail::map_named("sigmoid", functions::Sigmoid{}, x);
+}
+template <operand X>
+constexpr auto sin(const X& x) {
+  return detail::map_named("sin", functions::Sin{}, x);
+}
+template <operand X>
+constexpr auto cos(const X& x) {
+  return detail::map_named("cos", functions::Cos{}, x);
+}
+/// |x|; the gradient at 0 is 0.
+template <operand X>
+constexpr auto abs(const X& x) {
+  return detail::map_named("abs", functions::Abs{}, x);
+}
+/// The larger of x and y, broadcasting; at a tie both have the full gradient. NaN propagates.
+template <operand X, operand Y>
+constexpr auto maximum(const X& x, const Y& y) {
+  return detail::map_named("maximum", functions::Maximum{}, x, y);
+}
+/// The smaller of x and y; see maximum.
+template <operand X, operand Y>
+constexpr auto minimum(const X& x, const Y& y) {
+  return detail::map_named("minimum", functions::Minimum{}, x, y);
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,125 @@
+// Creation of tensors and variables.
+#pragma once
+
+#include <mtf/ops/random.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace init {
+
+/// How the first value of a variable is made. Random initial values depend on the world's seed and the variable's path, so
+/// they do not depend on the mesh or on the order of creation.
+struct Initializer {
+  enum class Kind : std::uint8_t { constant, uniform, normal, truncated_normal, glorot, function } kind{};
+  double a = 0, b = 0;
+  double (*function)(std::int64_t) = nullptr;
+};
+
+inline constexpr Initializer zeros{.kind = Initializer::Kind::constant, .a = 0};
+inline constexpr Initializer ones{.kind = Initializer::Kind::constant, .a = 1};
+[[nodiscard]] constexpr Initializer constant(double value) { return {.kind = Initializer::Kind::constant, .a = value}; }
+[[nodiscard]] constexpr Initializer uniform(double low, double high) { return {.kind = Initializer::Kind::uniform, .a = low, .b = high}; }
+[[nodiscard]] constexpr Initializer normal(double stddev) { return {.kind = Initializer::Kind::normal, .b = stddev}; }
+/// Normal numbers, redrawn beyond two standard deviations; `stddev` is that of the normal distribution before.
+[[nodiscard]] constexpr Initializer truncated_normal(double stddev) { return {.kind = Initializer::Kind::truncated_normal, .b = stddev}; }
+/// Glorot's uniform distribution on +-sqrt(6 / (fan_in + fan_out)); the last dim counts as fan_out, the product of the
+/// others as fan_in (Glorot and Bengio, 2010).
+inline constexpr Initializer glorot{.kind = Initializer::Kind::glorot};
+/// f(row-major index in the global array), for reference values.
+[[nodiscard]] constexpr Initializer function(double (*f)(std::int64_t)) { return {.kind = Initializer::Kind::function, .function = f}; }
+
+}  // namespace init
+
+namespace untyped {
+
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> initial(E& engine, const Placement& placement, const init::Initializer& initializer, const Key& key) {
+  using Kind = init::Initializer::Kind;
+  switch (initializer.kind) {
+    case Kind::constant: return mtf::detail::Elements<E, T>::fill(engine, placement, initializer.a);
+    case Kind::uniform: return random<E, T>(engine, placement, key, Distribution::uniform, initializer.a, initializer.b);
+    case Kind::normal: return random<E, T>(engine, placement, key, Distribution::normal, 0, initializer.b);
+    case Kind::truncated_normal: return random<E, T>(engine, placement, key, Distribution::truncated_normal, 0, initializer.b);
+    case Kind::glorot: {
+      const double out_units = placement.rank() == 0 ? 1.0 : static_cast<double>(placement.dims.back().extent);
+      const double limit = mtf::sqrt(6.0 / (static_cast<double>(placement.size()) / out_units + out_units));
+      return random<E, T>(engine, placement, key, Distribution::uniform, -limit, limit);
+    }
+    case Kind::function: {
+      Ref<Value> value = make_value(engine, placement, element_type_of<T>::value);
+      engine.template write<T>(*value->block, placement, initializer.function);
+      return value;
+    }
+  }
+  return {};
+}
+
+}  // namespace untyped
+
+namespace detail {
+
+template <class T, class World, class... Dims>
+auto make_variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
+  using E = typename World::engine_type;
+  static_assert(require_placeable<World, Dims...>());
+  static_assert(floating<T>, "mtf: a variable is float or double");
+  E& engine = world.engine();
+  const ShapeValue shape = Shape<Dims...>(dims...).value();
+  require_legal(engine, "variable", shape);
+  if (world.registry().find(path.view()) != nullptr) {
+    raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
+  }
+  const Key key{world.seed(), hash_text(path.view())};
+  VariableState& state = world.registry().add(path, untyped::initial<E, T>(engine, place(engine.rules, shape), initializer, key),
+                                              &element_operations<E, T>, true);
+  return Variable<World, T, Dims...>(state);
+}
+
+}  // namespace detail
+
+/// A new variable of shape [Dims...], named by its path in the world's registry. Errors: a path already in use; dims that
+/// cannot be placed. No communication: each rank draws its own slice of the one global initial value.
+template <element T, static_dim... Dims, class World>
+auto variable(World& world, const Scope& path, const init::Initializer& initializer) {
+  return detail::make_variable<T>(world, path, initializer, Dims{}...);
+}
+/// The same for dims given as values: `variable<float>(world, "w", init::glorot, d_model, d_ff)`.
+template <element T, class World, dim_like... Dims>
+  requires(sizeof...(Dims) > 0)
+auto variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
+  return detail::make_variable<T>(world, path, initializer, dims...);
+}
+
+/// A tensor of shape [Dims...] whose elements all are `value`. No communication.
+template <element T, class World, dim_like... Dims>
+constexpr auto constant(World& world, T value, const Dims&... dims) {
+  using E = typename World::engine_type;
+  E& engine = world.engine();
+  const ShapeValue shape = Shape<Dims...>(dims...).value();
+  require_legal(engine, "constant", shape);
+  return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::fill(engine, place(engine.rules, shape), static_cast<double>(value)), {}});
+}
+template <element T, class World, dim_like... Dims>
+constexpr auto zeros(World& world, const Dims&... dims) {
+  return constant<T>(world, T(0), dims...);
+}
+template <element T, class World, dim_like... Dims>
+constexpr auto ones(World& world, const Dims&... dims) {
+  return constant<T>(world, T(1), dims...);
+}
+
+/// x[dim] = 0, 1, 2, ... No communication; `dim` may be split.
+template <element T, class World, dim_like D>
+constexpr auto range(World& world, const D& dim) {
+  using E = typename World::engine_type;
+  E& engine = world.engine();
+  const ShapeValue shape = Shape<D>(dim).value();
+  Ref<Value> value = new_value(engine, "range", shape, element_type_of<T>::value);
+  const PlacedDim& placed = value->placement.dims[0];
+  engine.run(RangePlan{placed.local(), slice_begin(placed, engine.mesh(), engine.coordinates)}, out<T>(value));
+  return Tensor<World, T, D>(Array{std::move(value), {}});
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,250 @@
+// einsum: contraction of two or more tensors by dim names.
+#pragma once
+
+#include <array>
+
+#include <mtf/ops/reduce.hpp>
+#include <mtf/plan/contraction.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace untyped {
+
+namespace detail {
+
+/// Dims of the placements that `wanted` also has, first come first.
+[[nodiscard]] constexpr Placement kept_dims(const Placement& a, const Placement& b, const ShapeValue& wanted) {
+  Placement result;
+  for (const Placement* placement : {&a, &b}) {
+    for (const PlacedDim& dim : placement->dims) {
+      if (contains(wanted, dim.name) && result.find(dim.name) < 0) result.dims.push_back(dim);
+    }
+  }
+  return result;
+}
+
+/// The same dims in the order batch, first, second: what BLAS takes whatever the order of the operand.
+[[nodiscard]] constexpr Placement ordered(const Placement& x, const Placement& partner, const Placement& c, bool summed_last) {
+  Placement result;
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const PlacedDim& dim : x.dims) {
+      const bool kept = c.find(dim.name) >= 0;
+      const bool shared = partner.find(dim.name) >= 0;
+      const int group = kept && shared ? 0 : (kept == summed_last ? 1 : 2);
+      if (group == pass) result.dims.push_back(dim);
+    }
+  }
+  return result;
+}
+
+template <class E>
+[[nodiscard]] constexpr Ref<Value> reorder(E& engine, const Ref<Value>& x, const Placement& to) {
+  if (x->placement == to) return x;
+  Ref<Value> result = make_value(engine, to, x->type());
+  engine.copy(plan_copy(row_major(to), row_major(x->placement)), *result->block, *x->block);
+  return result;
+}
+
+/// Local contraction of two slices to the dims of `to`; dims of one operand alone are summed first.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, Ref<Value> a, Ref<Value> b, const Placement& to) {
+  const auto presum = [&](const Ref<Value>& x, const Placement& partner) {
+    ShapeValue wanted = to.shape();
+    for (const PlacedDim& dim : partner.dims) {
+      if (!contains(wanted, dim.name)) wanted.push_back({dim.name, dim.extent});
+    }
+    const Placement kept = kept_dims(x->placement, {}, wanted);
+    return kept == x->placement ? x : sum_to<E, T>(engine, x, kept);
+  };
+  const Placement b_dims = b->placement;
+  b = presum(b, a->placement);
+  a = presum(a, b_dims);
+  Placement c_dims = to;
+  ContractionPlan plan = plan_contraction(row_major(to), row_major(a->placement), row_major(b->placement));
+  constexpr std::int64_t worth_packing = 4096;  // multiply-adds; below, the strided loop is as fast as the copies
+  if (floating<T> && !plan.is_gemm && plan.work() > worth_packing) {
+    const Placement a_dims = ordered(a->placement, b->placement, to, true);
+    Placement b_order = ordered(b->placement, a->placement, to, false);
+    c_dims = {};
+    for (const PlacedDim& dim : a_dims.dims) {
+      if (to.find(dim.name) >= 0) c_dims.dims.push_back(dim);
+    }
+    for (const PlacedDim& dim : b_order.dims) {
+      if (to.find(dim.name) >= 0 && c_dims.find(dim.name) < 0) c_dims.dims.push_back(dim);
+    }
+    a = reorder(engine, a, a_dims);
+    b = reorder(engine, b, b_order);
+    plan = plan_contraction(row_major(c_dims), row_major(a->placement), row_major(b->placement));
+  }
+  Ref<Value> c = make_value(engine, c_dims, element_type_of<T>::value);
+  engine.run(plan, out<T>(c), in<T>(a), in<T>(b));
+  return reorder(engine, c, to);
+}
+
+}  // namespace detail
+
+/// Contraction of complete values to the dims of `to`, all of which some operand has. Local; pending over the axes of the
+/// split dims summed out. More than two operands go pairwise from the left, keeping the dims that are still needed.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> contract(E& engine, std::span<const Ref<Value>> xs, const Placement& to) {
+  AxisSet split;
+  for (const Ref<Value>& x : xs) split |= x->placement.split_axes();
+  Ref<Value> result = xs[0];
+  for (std::size_t i = 1; i < xs.size(); ++i) {
+    ShapeValue wanted = to.shape();
+    for (std::size_t j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, xs[j]->placement.shape());
+    const Placement next = i + 1 == xs.size() ? to : detail::kept_dims(result->placement, xs[i]->placement, wanted);
+    result = detail::contract_pair<E, T>(engine, std::move(result), xs[i], next);
+  }
+  if (xs.size() == 1) {
+    if (result->placement == to) return result;
+    result = sum_to<E, T>(engine, result, to);
+  }
+  result->block->pending = split - to.split_axes();
+  return result;
+}
+
+template <class E, class T>
+class EinsumGradient final : public Operation {
+ public:
+  InlineVector<Ref<Value>, max_inputs> operands;
+  constexpr ~EinsumGradient() override {}
+  constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
+    complete(*gradient, this->name);
+    E& engine = static_cast<E&>(gradient->backend());
+    for (int i = 0; i < operands.size(); ++i) {
+      if (!sink.wants(i)) continue;
+      InlineVector<Ref<Value>, max_inputs> factors;
+      factors.push_back(gradient);
+      ShapeValue known = gradient->placement.shape();
+      for (int j = 0; j < operands.size(); ++j) {
+        if (j == i) continue;
+        factors.push_back(operands[j]);
+        known = unite(known, operands[j]->placement.shape());
+      }
+      const Placement& whole = operands[i]->placement;
+      const Placement reached = detail::kept_dims(whole, {}, known);
+      Ref<Value> result = contract<E, T>(engine, {factors.begin(), static_cast<std::size_t>(factors.size())}, reached);
+      // A dim that this operand alone had was summed: its gradient is the same along it.
+      sink.add(i, reached == whole ? result : broadcast_to(engine, result, whole));
+    }
+  }
+};
+
+template <class E, class T>
+[[nodiscard]] constexpr Array einsum(E& engine, std::span<const Array> xs, const ShapeValue& shape) {
+  constexpr const char* name = "einsum";
+  ShapeValue all = shape;
+  for (const Array& x : xs) {
+    for (const PlacedDim& dim : x.value->placement.dims) {
+      const int known = find(all, dim.name);
+      if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back({dim.name, dim.extent});
+    }
+  }
+  require_legal(engine, name, all, false);
+  InlineVector<Ref<Value>, Operation::max_inputs> operands;
+  for (const Array& x : xs) {
+    complete(*x.value, name);
+    operands.push_back(x.value);
+  }
+  Array result{contract<E, T>(engine, {operands.begin(), xs.size()}, place(engine.rules, shape)), {}};
+  if constexpr (floating<T>) {
+    if (records(engine, xs)) {
+      auto* operation = make<EinsumGradient<E, T>>();
+      operation->operands = operands;
+      record<E, T>(result, name, operation, xs);
+    }
+  }
+  return result;
+}
+
+}  // namespace untyped
+
+/// Whether an einsum with these output dims and operands is legal: every output dim occurs in an operand, and the union of
+/// all dims can be placed.
+template <class Out, class X, class... Xs>
+concept contractible = compatible<X, Xs...> && includes(concatenate<dims_of<X>, dims_of<Xs>...>::shape(), Out::shape());
+
+namespace detail {
+
+/// Extents of the output by name from the operands; a static extent of the output's own dim type is kept, so that a
+/// difference is reported.
+template <class... Out>
+[[nodiscard]] constexpr ShapeValue output_shape(std::span<const Array> xs, DimList<Out...>) {
+  ShapeValue shape = static_shape<Out...>();
+  for (DimValue& dim : shape) {
+    for (const Array& x : xs) {
+      const int at = x.value->placement.find(dim.name);
+      if (dim.extent == dynamic && at >= 0) dim.extent = x.value->placement.dims[at].extent;
+    }
+  }
+  return shape;
+}
+
+template <class Out, class X, class... Xs>
+constexpr auto einsum_to(const X& x, const Xs&... xs) {
+  static_assert(sizeof...(Xs) < Operation::max_inputs, "mtf: einsum takes at most 8 operands; multiply some of them first");
+  if constexpr (!require_operands<X, Xs...>()) {
+    return poisoned{};
+  } else {
+    constexpr bool known = includes(concatenate<dims_of<X>, dims_of<Xs>...>::shape(), Out::shape());
+    static_assert(known, "mtf: einsum: an output dim occurs in no operand; einsum does not broadcast, use broadcast(x, dim) on the result");
+    if constexpr (!known) {
+      return poisoned{};
+    } else if constexpr (!Unpack<concatenate<Out, dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>() ||
+                         !Unpack<Out>::template placeable<world_of<X>>()) {
+      return poisoned{};
+    } else {
+      using T = element_of<X>;
+      using E = typename world_of<X>::engine_type;
+      const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
+      E& engine = static_cast<E&>(arrays[0].value->backend());
+      require_same_backend(engine, "einsum", arrays);
+      return tensor_of<world_of<X>, T, Out>(untyped::einsum<E, T>(engine, arrays, output_shape(arrays, Out{})));
+    }
+  }
+}
+
+template <class... Out>
+struct OutputDims {
+  using type = DimList<Out...>;
+};
+template <class... Dims>
+struct OutputDims<Shape<Dims...>> {
+  using type = DimList<Dims...>;
+};
+
+}  // namespace detail
+
+/// y[Out...] = sum over all other dims of the product of the operands, each of which has some of the dims. A dim that one
+/// operand alone has and the output lacks is summed as well. `einsum<Shape<>>(x, y)` spells a scalar output.
+///
+/// Errors: operands of different worlds or element types; a union of dims that cannot be placed (two dims over one
+/// axis, one name with two extents); an output dim that no operand has. At compile time where the types know it.
+/// Communication: none now. The result is pending over the axes of the split dims summed out: one allreduce of the
+/// output slice at its first use that is not linear. Work: product of the local extents of all dims, by BLAS.
+/// Gradient: einsum of the output's gradient with the other operands.
+template <class... Out, operand... Xs>
+  requires(sizeof...(Out) > 0 && sizeof...(Xs) > 0)
+constexpr auto einsum(const Xs&... xs) {
+  if constexpr (any_poisoned<Xs...>) {
+    return poisoned{};
+  } else {
+    return detail::einsum_to<typename detail::OutputDims<Out...>::type>(xs...);
+  }
+}
+
+/// The same with the default output: the dims that occur exactly once, in order of first appearance.
+template <operand X, operand... Xs>
+constexpr auto einsum(const X& x, const Xs&... xs) {
+  if constexpr (any_poisoned<X, Xs...>) {
+    return poisoned{};
+  } else {
+    using All = concatenate<dims_of<X>, dims_of<Xs>...>;
+    return detail::einsum_to<select_dims<single_occurrences(All::shape()), All>>(x, xs...);
+  }
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,154 @@
+// gradients, watch, stop_gradient, inference: the user's side of differentiation.
+#pragma once
+
+#include <array>
+#include <tuple>
+#include <vector>
+
+#include <mtf/tensor/gradients.hpp>
+#include <mtf/tensor/variable.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+struct GradientOptions {
+  keep_graph keep = keep_graph::no;      ///< yes: the graph can be walked again
+  unused when_unused = unused::error;    ///< what to do for an x that the loss does not depend on
+};
+
+namespace detail {
+
+template <class X>
+constexpr void require_floating() {
+  static_assert(floating<element_of<X>>, "mtf: a gradient exists only with respect to floating-point tensors; cast<float>(x) before the operations to differentiate");
+}
+
+template <class World, class T, class... Dims>
+Tensor<World, T, Dims...> plain(const Tensor<World, T, Dims...>&);
+template <class World, class T, class... Dims>
+Tensor<World, T, Dims...> plain(const Variable<World, T, Dims...>&);
+
+constexpr Ref<Value> or_zeros(Ref<Value> gradient, const Array& x, const ElementOperations* elements) {
+  return gradient ? gradient : elements->fill(x.value->backend(), x.value->placement, 0.0);
+}
+
+}  // namespace detail
+
+/// The gradients of a scalar loss with respect to each x, as a std::tuple of tensors of the xs' shapes. The xs are variables,
+/// watched tensors, or any results the loss was computed from. Data saved for the gradient is freed on the way; with
+/// `keep_graph::yes` it stays for another pass.
+///
+/// Errors: a loss that is not a scalar and an x that is not floating point do not compile; an x that the loss does not
+/// depend on, and a graph already freed, throw.
+/// Communication: that of the gradients of the operations. The results may be pending: nothing is sent for them before
+/// their first use.
+template <operand Loss, operand... Xs>
+constexpr auto gradients(const GradientOptions& options, const Loss& loss, const Xs&... xs) {
+  if constexpr (any_poisoned<Loss, Xs...>) {
+    return std::array<poisoned, sizeof...(Xs)>{};
+  } else {
+    static_assert(dims_of<Loss>::size == 0, "mtf: gradients: the loss must be a scalar; reduce_mean or reduce_sum it over its dims");
+    (detail::require_floating<Xs>(), ...);
+    detail::require_floating<Loss>();
+    const Array& root = detail::array_of(loss);
+    if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor; watch(x) makes x one"));
+    const std::array<Array, sizeof...(Xs)> arrays{detail::array_of(xs)...};
+    std::array<Ref<Node>, sizeof...(Xs)> nodes;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      // An x outside the graph gets a node of its own, which nothing reaches.
+      nodes[i] = arrays[i].node ? arrays[i].node : make_node(*root.node->backend, arrays[i].value->placement, root.node->elements);
+    }
+    const std::vector<Ref<Value>> found = GradientPass::run(root.node, nodes, options.keep, options.when_unused);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::tuple<decltype(detail::plain(xs))...>(
+          decltype(detail::plain(xs))(Array{detail::or_zeros(found[I], arrays[I], nodes[I]->elements), {}})...);
+    }(std::index_sequence_for<Xs...>{});
+  }
+}
+template <operand Loss, operand... Xs>
+constexpr auto gradients(const Loss& loss, const Xs&... xs) {
+  return gradients(GradientOptions{}, loss, xs...);
+}
+
+/// x as a tensor whose gradient can be asked for: operations on the result are recorded.
+template <operand X>
+constexpr auto watch(const X& x) {
+  if constexpr (any_poisoned<X>) {
+    return poisoned{};
+  } else {
+    detail::require_floating<X>();
+    using T = element_of<X>;
+    using E = typename world_of<X>::engine_type;
+    const Array& array = detail::array_of(x);
+    return tensor_of<world_of<X>, T, dims_of<X>>(
+        Array{array.value, make_node(array.value->backend(), array.value->placement, &element_operations<E, T>)});
+  }
+}
+
+/// x, of which gradients see a constant.
+template <operand X>
+constexpr auto stop_gradient(const X& x) {
+  if constexpr (any_poisoned<X>) {
+    return poisoned{};
+  } else {
+    return tensor_of<world_of<X>, element_of<X>, dims_of<X>>(Array{detail::array_of(x).value, {}});
+  }
+}
+
+/// While it lives, operations of the world are not recorded and nothing is kept for gradients.
+class inference {
+ public:
+  template <class World>
+  constexpr explicit inference(World& world) : backend_(&world.engine()), before_(std::exchange(backend_->recording, false)) {}
+  inference(const inference&) = delete;
+  inference& operator=(const inference&) = delete;
+  constexpr ~inference() { backend_->recording = before_; }
+
+ private:
+  Backend* backend_;
+  bool before_;
+};
+
+/// Gradients with respect to all trainable variables of a world, in order of creation: what optimizers take. Sums of
+/// several (microbatches) stay pending, so that a step costs one allreduce per variable however many are added.
+class VariableGradients {
+ public:
+  std::vector<VariableState*> variables;
+  std::vector<Ref<Value>> values;
+
+  VariableGradients& operator+=(const VariableGradients& other) {
+    if (values.empty()) return *this = other;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      Value& mine = *values[i];
+      if (mine.pending() != other.values[i]->pending() || !mine.block->scattered.empty() || !other.values[i]->block->scattered.empty()) {
+        complete(mine, "gradients");
+        complete(*other.values[i], "gradients");
+      }
+      values[i] = variables[i]->leaf.node->elements->add(std::move(values[i]), *other.values[i]);
+    }
+    return *this;
+  }
+};
+
+/// The gradients of a scalar loss with respect to all trainable variables; zeros for those it does not depend on.
+template <class World, operand Loss>
+VariableGradients gradients_of_variables(World& world, const Loss& loss) {
+  static_assert(dims_of<Loss>::size == 0, "mtf: gradients: the loss must be a scalar; reduce_mean or reduce_sum it over its dims");
+  const Array& root = detail::array_of(loss);
+  if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
+  VariableGradients result;
+  std::vector<Ref<Node>> nodes;
+  for (const auto& state : world.registry().all()) {
+    if (!state->trainable) continue;
+    result.variables.push_back(state.get());
+    nodes.push_back(state->leaf.node);
+  }
+  result.values = GradientPass::run(root.node, nodes, keep_graph::no, unused::zeros);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    result.values[i] = detail::or_zeros(std::move(result.values[i]), result.variables[i]->leaf, nodes[i]->elements);
+  }
+  return result;
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,185 @@
+// map: any element-wise function of one or more tensors, broadcasting by name.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+#include <mtf/core/dual.hpp>
+#include <mtf/tensor/form.hpp>
+#include <mtf/tensor/variable.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// A function object that is linear in all its arguments together says so with `static constexpr bool linear = true` and
+/// `double coefficient(int argument) const`: it then keeps sums pending and saves nothing for its gradient.
+template <class F>
+concept linear_function = requires(const F& f) {
+  requires F::linear;
+  { f.coefficient(0) } -> std::convertible_to<double>;
+};
+
+namespace detail {
+
+struct Scale {
+  static constexpr bool linear = true;
+  double factor;
+  [[nodiscard]] constexpr double coefficient(int) const { return factor; }
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return static_cast<X>(factor) * x;
+  }
+};
+
+template <std::size_t N>
+[[nodiscard]] constexpr ShapeValue map_shape(const std::array<Array, N>& xs) {
+  ShapeValue shape;
+  for (const Array& x : xs) shape = broadcast_shape(shape, x.value->placement.shape());
+  return shape;
+}
+
+template <std::size_t N>
+constexpr void require_union(Backend& backend, const char* name, const std::array<Array, N>& xs) {
+  ShapeValue all;
+  for (const Array& x : xs) {
+    for (const DimValue& dim : x.value->placement.shape()) {
+      // A repeated dim with the same extent adds nothing to the check.
+      const int known = find(all, dim.name);
+      if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back(dim);
+    }
+  }
+  require_legal(backend, name, all, false);
+}
+
+}  // namespace detail
+
+namespace untyped {
+
+/// factor * x; keeps a sum pending.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> scale(E& engine, const Ref<Value>& x, double factor) {
+  if (factor == 1) return x;
+  Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
+  result->block->pending = x->pending();
+  const StridedShape shape = row_major(x->placement);
+  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, detail::Scale{factor}, out<T>(result), in<T>(x));
+  return result;
+}
+
+template <class E, class T, class F, std::size_t N>
+class LinearMapGradient final : public Operation {
+ public:
+  constexpr explicit LinearMapGradient(const F& function) : f(function) {}
+  F f;
+  InlineVector<Placement, static_cast<int>(N)> placements;
+  constexpr ~LinearMapGradient() override {}
+  constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
+    E& engine = static_cast<E&>(gradient->backend());
+    for (int i = 0; i < static_cast<int>(N); ++i) {
+      if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, placements[i]), f.coefficient(i)));
+    }
+  }
+};
+
+template <class E, class T, class F, std::size_t N>
+class MapGradient final : public Operation {
+ public:
+  constexpr explicit MapGradient(const F& function) : f(function) {}
+  F f;
+  std::array<Ref<Value>, N> arguments;
+  constexpr ~MapGradient() override {}
+  constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
+    complete(*gradient, this->name);
+    E& engine = static_cast<E&>(gradient->backend());
+    for (int i = 0; i < static_cast<int>(N); ++i) {
+      if (!sink.wants(i)) continue;
+      Ref<Value> full = make_value(engine, gradient->placement, element_type_of<T>::value);
+      run(engine, full, gradient, i, std::make_index_sequence<N>{});
+      sink.add(i, sum_to<E, T>(engine, full, arguments[static_cast<std::size_t>(i)]->placement));
+    }
+  }
+
+ private:
+  template <std::size_t... I>
+  constexpr void run(E& engine, const Ref<Value>& full, const Ref<Value>& gradient, int which, std::index_sequence<I...>) {
+    const StridedShape shape = row_major(gradient->placement);
+    const MapGradientPlan plan{collapse(loop_over(shape, shape, shape, row_major(arguments[I]->placement)...)), which};
+    engine.run(plan, f, out<T>(full), in<T>(gradient), in<T>(arguments[I])...);
+  }
+};
+
+/// f of N arrays of element type T to elements of type R.
+template <class E, class R, class T, class F, std::size_t N>
+[[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const std::array<Array, N>& xs) {
+  detail::require_union(engine, name, xs);
+  bool stays_pending = false;
+  if constexpr (linear_function<F>) {
+    stays_pending = true;
+    for (const Array& x : xs) stays_pending = stays_pending && x.value->pending() == xs[0].value->pending() && x.value->block->scattered.empty();
+  }
+  if (!stays_pending) {
+    for (const Array& x : xs) complete(*x.value, name);
+  }
+  Array result{new_value(engine, name, detail::map_shape(xs), element_type_of<R>::value), {}};
+  if (stays_pending) result.value->block->pending = xs[0].value->pending();
+  const StridedShape shape = row_major(result.value->placement);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(xs[I].value->placement)...))}, f, out<R>(result.value), in<T>(xs[I].value)...);
+  }(std::make_index_sequence<N>{});
+  if constexpr (floating<R> && std::same_as<R, T>) {
+    if (records(engine, xs)) {
+      if constexpr (linear_function<F>) {
+        auto* operation = make<LinearMapGradient<E, T, F, N>>(f);
+        for (const Array& x : xs) operation->placements.push_back(x.value->placement);
+        record<E, T>(result, name, operation, xs);
+      } else {
+        auto* operation = make<MapGradient<E, T, F, N>>(f);
+        for (std::size_t i = 0; i < N; ++i) operation->arguments[i] = xs[i].value;
+        record<E, T>(result, name, operation, xs);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace untyped
+
+namespace detail {
+
+template <class F, class X, class... Xs>
+constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... xs) {
+  if constexpr (any_poisoned<X, Xs...>) {
+    return poisoned{};
+  } else if constexpr (!require_operands<X, Xs...>()) {
+    return poisoned{};
+  } else {
+    using World = world_of<X>;
+    using T = element_of<X>;
+    using R = std::remove_cvref_t<decltype(f(T{}, element_of<Xs>{}...))>;
+    static_assert(element<R>, "mtf: the function given to map must return an element type (float, double, int32, int64, bool)");
+    using E = typename World::engine_type;
+    const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
+    E& engine = static_cast<E&>(arrays[0].value->backend());
+    require_same_backend(engine, name, arrays);
+    return tensor_of<World, R, broadcast_dims<dims_of<X>, dims_of<Xs>...>>(
+        untyped::map<E, R, T, F, 1 + sizeof...(Xs)>(engine, name, f, arrays));
+  }
+}
+
+}  // namespace detail
+
+/// y[dims] = f(x[...], ...): applies f to each element; operands broadcast by name, and the output's dims follow
+/// Mesh-TensorFlow's rule (`broadcast_shape`). At most 6 operands of one element type; f may return another one.
+///
+/// The gradient evaluates f on dual numbers, so its call operator must be a template, or take the element type and `Dual`
+/// of it, and use the functions of this header (`mtf::exp`, `mtf::max`, ...) found by argument-dependent lookup.
+/// Communication: none, but pending operands are completed unless f is a `linear_function`.
+template <class F, operand X, operand... Xs>
+constexpr auto map(const F& f, const X& x, const Xs&... xs) {
+  static_assert(sizeof...(Xs) < 6, "mtf: map takes at most 6 operands; apply it twice");
+  return detail::map_named("map", f, x, xs...);
+}
+
+}  // namespace v0
+}  // namespace mtf

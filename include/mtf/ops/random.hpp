@@ -1,0 +1,136 @@
+// Random tensors and dropout: values depend on seed, stream and global element index only.
+#pragma once
+
+#include <mtf/ops/arithmetic.hpp>
+#include <mtf/ops/reduce.hpp>
+#include <mtf/plan/random.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace untyped {
+
+/// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> random(E& engine, const Placement& placement, const Key& key, Distribution distribution, double a, double b) {
+  Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
+  RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
+  StridedShape global = row_major(placement);
+  std::int64_t stride = 1;
+  for (int i = placement.rank() - 1; i >= 0; --i) {
+    global[i].stride = stride;
+    plan.index += stride * slice_begin(placement.dims[i], engine.mesh(), engine.coordinates);
+    stride *= placement.dims[i].extent;
+  }
+  const StridedShape local = row_major(placement);
+  plan.loop = collapse(loop_over(local, local, global));
+  engine.run(plan, out<T>(result));
+  return result;
+}
+
+template <class E, class T>
+class DropoutGradient final : public Operation {
+ public:
+  Ref<Value> mask;
+  constexpr ~DropoutGradient() override {}
+  constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
+    E& engine = static_cast<E&>(gradient->backend());
+    if (sink.wants(0)) sink.add(0, apply_mask(engine, gradient, mask));
+  }
+
+  /// x * mask. The mask is the same on all replicas, so a sum stays pending.
+  [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask) {
+    if (!x->block->scattered.empty() || !(x->pending() & mask->placement.split_axes()).empty()) complete(*x, "dropout");
+    Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
+    result->block->pending = x->pending();
+    const StridedShape shape = row_major(x->placement);
+    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<T>(result), in<T>(x),
+               in<T>(mask));
+    return result;
+  }
+};
+
+template <class E, class T>
+[[nodiscard]] constexpr Array dropout(E& engine, const Array& x, double rate, const Key& key, const ShapeValue& noise) {
+  constexpr const char* name = "dropout";
+  mtf::detail::require_open(engine, name);
+  if (!(rate >= 0 && rate < 1)) raise(name, "rate " + std::to_string(rate) + " is not in [0, 1)");
+  if (!includes(x.value->placement.shape(), noise)) {
+    raise(name, "the noise has dims " + describe(noise) + " that x " + describe(x.value->placement.shape()) + " lacks; draw noise over dims of x only");
+  }
+  if (rate == 0) return x;
+  const double keep = 1 - rate;
+  const Ref<Value> mask = random<E, T>(engine, place(engine.rules, noise), key, Distribution::keep, keep, 1 / keep);
+  Array result{DropoutGradient<E, T>::apply_mask(engine, x.value, mask), {}};
+  if (records(engine, {x})) {
+    auto* operation = make<DropoutGradient<E, T>>();
+    operation->mask = mask;
+    record<E, T>(result, name, operation, {x});
+  }
+  return result;
+}
+
+}  // namespace untyped
+
+namespace detail {
+
+template <class T, class World, class... Dims>
+constexpr auto random_tensor(World& world, const char* name, const Key& key, Distribution distribution, double a, double b, const Dims&... dims) {
+  static_assert(floating<T>, "mtf: random tensors are float or double; convert with cast<T>(x)");
+  using E = typename World::engine_type;
+  E& engine = world.engine();
+  const ShapeValue shape = Shape<Dims...>(dims...).value();
+  require_legal(engine, name, shape);
+  return Tensor<World, T, Dims...>(Array{untyped::random<E, T>(engine, place(engine.rules, shape), key, distribution, a, b), {}});
+}
+
+}  // namespace detail
+
+/// A tensor of shape [Dims...] of independent normal numbers (mean, standard deviation). The value of an element depends on
+/// `key` and its global index only: the same on any mesh and layout, in float (rounded) and double. No communication.
+template <element T, static_dim... Dims, class World>
+constexpr auto random_normal(World& world, const Key& key, double mean = 0, double stddev = 1) {
+  return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, Dims{}...);
+}
+template <element T, class World, dim_like... Dims>
+constexpr auto random_normal_of(World& world, const Key& key, double mean, double stddev, const Dims&... dims) {
+  return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, dims...);
+}
+/// Uniform numbers in (low, high); otherwise as random_normal.
+template <element T, static_dim... Dims, class World>
+constexpr auto random_uniform(World& world, const Key& key, double low = 0, double high = 1) {
+  return detail::random_tensor<T>(world, "random_uniform", key, Distribution::uniform, low, high, Dims{}...);
+}
+template <element T, class World, dim_like... Dims>
+constexpr auto random_uniform_of(World& world, const Key& key, double low, double high, const Dims&... dims) {
+  return detail::random_tensor<T>(world, "random_uniform", key, Distribution::uniform, low, high, dims...);
+}
+
+/// x with elements set to 0 with probability `rate` and the others scaled by 1 / (1 - rate). `Noise` names the dims along which
+/// the noise varies (all of x's if none is named); along the others it is shared. The mask depends on `key` and the global index
+/// only. No communication; a sum stays pending. Throws unless 0 <= rate < 1.
+template <dim_like... Noise, operand X>
+constexpr auto dropout(const X& x, double rate, const Key& key) {
+  if constexpr (any_poisoned<X>) {
+    return poisoned{};
+  } else {
+    constexpr bool known = includes(dims_of<X>::shape(), static_shape<Noise...>());
+    static_assert(known, "mtf: dropout: " MTF_RULE_MISSING_DIM);
+    static_assert(floating<element_of<X>>, "mtf: dropout takes float or double; convert with cast<T>(x)");
+    if constexpr (known) {
+      const Array& array = detail::array_of(x);
+      using E = typename world_of<X>::engine_type;
+      ShapeValue noise;
+      for (const DimValue& dim : array.value->placement.shape()) {
+        if (sizeof...(Noise) == 0 || contains(static_shape<Noise...>(), dim.name)) noise.push_back(dim);
+      }
+      return tensor_of<world_of<X>, element_of<X>, dims_of<X>>(
+          untyped::dropout<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, rate, key, noise));
+    } else {
+      return poisoned{};
+    }
+  }
+}
+
+}  // namespace v0
+}  // namespace mtf

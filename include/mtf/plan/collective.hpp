@@ -1,0 +1,39 @@
+// Collectives as values: what the plan says, what the executor does, what the counters record.
+#pragma once
+
+#include <mtf/core/element.hpp>
+#include <mtf/core/mesh.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, shift };
+
+[[nodiscard]] constexpr std::string_view name_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return "allreduce";
+    case Collective::reduce_scatter: return "reduce-scatter";
+    case Collective::all_gather: return "allgather";
+    case Collective::all_to_all: return "all-to-all";
+    case Collective::broadcast: return "broadcast";
+    case Collective::shift: return "shift";
+  }
+  return {};
+}
+
+/// A collective along the axes of a set.
+/// `count` is the payload in elements: what a rank holds before (allreduce, reduce-scatter, all-to-all, broadcast,
+/// shift) or after (allgather).
+struct CollectivePlan {
+  Collective collective{};
+  AxisSet axes;
+  std::int64_t count = 0;
+  ElementType type{};
+  Combine combine = Combine::sum;
+  const char* operation = "";  ///< the operation it belongs to, for errors and traces
+  std::int64_t shift = 0;      ///< distance along the axis (Collective::shift only)
+  bool wraps = false;          ///< whether a shift goes round; else the ends receive zeros
+};
+
+}  // namespace v0
+}  // namespace mtf

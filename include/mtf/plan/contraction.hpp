@@ -1,0 +1,116 @@
+// The local part of an einsum of two operands, mapped to (batched, strided) matrix products without copies.
+#pragma once
+
+#include <mtf/plan/loop.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// c[batch, m, n] = sum over k of a[batch, m, k] b[batch, k, n], on strided local slices.
+///
+/// Every dim of the einsum belongs to one group: `batch` (in both operands and the output), m (in a and the output),
+/// n (in b and the output) or k (in both operands only). One dim of each of m, n, k, after joining those that memory
+/// allows, forms the matrix product; the rest are loops around it: `batch` writes a new c, `summed` adds to c.
+/// Strides are those of c, a, b in this order.
+struct ContractionPlan {
+  static constexpr const char* name = "contract";
+  Loop batch;
+  Loop summed;
+  std::int64_t m = 1, n = 1, k = 1;
+  std::int64_t c_m = 1, c_n = 1;
+  std::int64_t a_m = 1, a_k = 1;
+  std::int64_t b_k = 1, b_n = 1;
+  bool is_gemm = true;  ///< false: no choice of m, n, k gives each matrix a unit stride
+
+  /// Multiply-adds.
+  [[nodiscard]] constexpr std::int64_t work() const { return batch.size() * summed.size() * m * n * k; }
+};
+
+namespace detail {
+
+/// A matrix that BLAS can walk through: one of its strides is 1, or does not matter.
+[[nodiscard]] constexpr bool is_matrix(std::int64_t rows, std::int64_t row_stride, std::int64_t cols, std::int64_t col_stride) {
+  return (cols == 1 || col_stride == 1) || (rows == 1 || row_stride == 1);
+}
+
+}  // namespace detail
+
+/// Plans the contraction of local slices. Every dim of a and b that the output lacks must be in both (dims that occur
+/// in one operand only are summed before).
+[[nodiscard]] constexpr ContractionPlan plan_contraction(const StridedShape& c, const StridedShape& a, const StridedShape& b) {
+  enum { batch, m, n, k, groups };
+  Loop group[groups];
+  for (Loop& loop : group) loop.operands = 3;
+  const auto has = [](const StridedShape& shape, const Name& name) {
+    for (const StridedDim& dim : shape) {
+      if (dim.name == name) return true;
+    }
+    return false;
+  };
+  for (const StridedDim& dim : c) {
+    const bool in_a = has(a, dim.name);
+    const bool in_b = has(b, dim.name);
+    LoopDim next;
+    next.extent = dim.extent;
+    next.strides[0] = dim.stride;
+    next.strides[1] = stride_of(a, dim.name);
+    next.strides[2] = stride_of(b, dim.name);
+    group[in_a && in_b ? batch : in_a ? m : n].dims.push_back(next);
+  }
+  for (const StridedDim& dim : a) {
+    if (has(c, dim.name)) continue;
+    LoopDim next;
+    next.extent = dim.extent;
+    next.strides[1] = dim.stride;
+    next.strides[2] = stride_of(b, dim.name);
+    group[k].dims.push_back(next);
+  }
+  for (Loop& loop : group) loop = collapse(loop);
+
+  // The largest product whose three matrices have a unit stride each.
+  ContractionPlan best;
+  best.is_gemm = false;
+  int chosen[groups] = {-1, -1, -1, -1};
+  std::int64_t best_work = -1;
+  const LoopDim single;
+  const auto at = [&](int g, int i) -> const LoopDim& { return i < 0 ? single : group[g].dims[i]; };
+  for (int i = group[m].dims.size() - 1; i >= (group[m].dims.empty() ? -1 : 0); --i) {
+    for (int j = group[n].dims.size() - 1; j >= (group[n].dims.empty() ? -1 : 0); --j) {
+      for (int l = group[k].dims.size() - 1; l >= (group[k].dims.empty() ? -1 : 0); --l) {
+        const LoopDim& dm = at(m, i);
+        const LoopDim& dn = at(n, j);
+        const LoopDim& dk = at(k, l);
+        const bool gemm = detail::is_matrix(dm.extent, dm.strides[0], dn.extent, dn.strides[0]) &&
+                          detail::is_matrix(dm.extent, dm.strides[1], dk.extent, dk.strides[1]) &&
+                          detail::is_matrix(dk.extent, dk.strides[2], dn.extent, dn.strides[2]);
+        const std::int64_t work = dm.extent * dn.extent * dk.extent;
+        if (gemm < best.is_gemm || (gemm == best.is_gemm && work <= best_work)) continue;
+        best_work = work;
+        best.is_gemm = gemm;
+        chosen[m] = i;
+        chosen[n] = j;
+        chosen[k] = l;
+        best.m = dm.extent;
+        best.n = dn.extent;
+        best.k = dk.extent;
+        best.c_m = dm.strides[0];
+        best.c_n = dn.strides[0];
+        best.a_m = dm.strides[1];
+        best.a_k = dk.strides[1];
+        best.b_k = dk.strides[2];
+        best.b_n = dn.strides[2];
+      }
+    }
+  }
+  best.batch.operands = best.summed.operands = 3;
+  for (const int g : {batch, m, n, k}) {
+    for (int i = 0; i < group[g].dims.size(); ++i) {
+      if (g != batch && i == chosen[g]) continue;
+      (g == k ? best.summed : best.batch).dims.push_back(group[g].dims[i]);
+    }
+  }
+  return best;
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,155 @@
+// Strided loops over local slices: the common form of element-wise work, copies and reductions.
+#pragma once
+
+#include <mtf/core/element.hpp>
+#include <mtf/core/placement.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+inline constexpr int max_operands = 8;  ///< arrays that one loop walks through, the output included
+
+/// One dim of a loop: how often, and how far each operand moves. A stride of 0 broadcasts.
+struct LoopDim {
+  std::int64_t extent = 1;
+  std::int64_t strides[max_operands]{};
+};
+
+/// A nest of loops, outermost first, over `operands` arrays.
+struct Loop {
+  InlineVector<LoopDim, max_union_rank> dims;
+  int operands = 0;
+
+  [[nodiscard]] constexpr std::int64_t size() const {
+    std::int64_t product = 1;
+    for (const LoopDim& dim : dims) product *= dim.extent;
+    return product;
+  }
+};
+
+/// Dims of a local slice in memory.
+struct StridedDim {
+  Name name;
+  std::int64_t extent = 1;
+  std::int64_t stride = 1;
+};
+using StridedShape = InlineVector<StridedDim, max_union_rank>;
+
+/// The local slice of a placement, row-major.
+[[nodiscard]] constexpr StridedShape row_major(const Placement& placement) {
+  StridedShape result;
+  for (const PlacedDim& dim : placement.dims) result.push_back({dim.name, dim.local(), 1});
+  std::int64_t stride = 1;
+  for (int i = result.size() - 1; i >= 0; --i) {
+    result[i].stride = stride;
+    stride *= result[i].extent;
+  }
+  return result;
+}
+
+[[nodiscard]] constexpr std::int64_t stride_of(const StridedShape& shape, const Name& name) {
+  for (const StridedDim& dim : shape) {
+    if (dim.name == name) return dim.stride;
+  }
+  return 0;
+}
+
+/// Joins neighbouring dims that all operands walk through as one, and drops dims of extent 1: fewer and longer loops.
+[[nodiscard]] constexpr Loop collapse(const Loop& loop) {
+  Loop result;
+  result.operands = loop.operands;
+  for (const LoopDim& dim : loop.dims) {
+    if (dim.extent == 1) continue;
+    if (!result.dims.empty()) {
+      LoopDim& outer = result.dims.back();
+      bool joins = true;
+      for (int o = 0; o < loop.operands; ++o) joins = joins && outer.strides[o] == dim.strides[o] * dim.extent;
+      if (joins) {
+        outer.extent *= dim.extent;
+        for (int o = 0; o < loop.operands; ++o) outer.strides[o] = dim.strides[o];
+        continue;
+      }
+    }
+    result.dims.push_back(dim);
+  }
+  return result;
+}
+
+/// A loop over the dims of `over`, in its order, for operands that have some of them (0 stride where a dim is missing).
+template <class... Shapes>
+[[nodiscard]] constexpr Loop loop_over(const StridedShape& over, const Shapes&... operands) {
+  static_assert(sizeof...(Shapes) <= max_operands);
+  Loop loop;
+  loop.operands = static_cast<int>(sizeof...(Shapes));
+  for (const StridedDim& dim : over) {
+    LoopDim next;
+    next.extent = dim.extent;
+    int o = 0;
+    ((next.strides[o++] = stride_of(operands, dim.name)), ...);
+    loop.dims.push_back(next);
+  }
+  return loop;
+}
+
+/// Moves elements without changing them: transposition, broadcast, slice, packing for a collective. Operands: output, input.
+struct CopyPlan {
+  static constexpr const char* name = "copy";
+  Loop loop;
+  std::int64_t out_offset = 0;
+  std::int64_t in_offset = 0;
+
+  [[nodiscard]] constexpr std::int64_t work() const { return 0; }
+};
+
+[[nodiscard]] constexpr CopyPlan plan_copy(const StridedShape& out, const StridedShape& in) {
+  return {.loop = collapse(loop_over(out, out, in))};
+}
+
+namespace detail {
+[[nodiscard]] constexpr CopyPlan swap_outer(std::int64_t first, std::int64_t second, std::int64_t inner) {
+  // out[first, second, inner] = in[second, first, inner]
+  CopyPlan plan;
+  plan.loop.operands = 2;
+  plan.loop.dims.push_back({first, {second * inner, inner}});
+  plan.loop.dims.push_back({second, {inner, first * inner}});
+  plan.loop.dims.push_back({inner, {1, 1}});
+  plan.loop = collapse(plan.loop);
+  return plan;
+}
+}  // namespace detail
+
+/// [outer, parts, inner] to [parts, outer, inner]: one contiguous piece for each member of a group.
+[[nodiscard]] constexpr CopyPlan plan_pack(std::int64_t outer, std::int64_t parts, std::int64_t inner) {
+  return detail::swap_outer(parts, outer, inner);
+}
+/// The inverse of plan_pack.
+[[nodiscard]] constexpr CopyPlan plan_unpack(std::int64_t outer, std::int64_t parts, std::int64_t inner) {
+  return detail::swap_outer(outer, parts, inner);
+}
+
+/// Combines over `reduced`, for every element of `kept`. Operands: output, input; the input's strides in both.
+struct ReducePlan {
+  static constexpr const char* name = "reduce";
+  Loop kept;
+  Loop reduced;
+  Combine combine = Combine::sum;
+
+  [[nodiscard]] constexpr std::int64_t work() const { return kept.size() * reduced.size(); }
+};
+
+[[nodiscard]] constexpr ReducePlan plan_reduce(const StridedShape& out, const StridedShape& in, Combine combine) {
+  ReducePlan plan;
+  plan.combine = combine;
+  StridedShape reduced;
+  for (const StridedDim& dim : in) {
+    bool kept = false;
+    for (const StridedDim& other : out) kept = kept || other.name == dim.name;
+    if (!kept) reduced.push_back(dim);
+  }
+  plan.kept = collapse(loop_over(out, out, in));
+  plan.reduced = collapse(loop_over(reduced, out, in));
+  return plan;
+}
+
+}  // namespace v0
+}  // namespace mtf

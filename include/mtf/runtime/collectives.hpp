@@ -1,0 +1,203 @@
+// Collectives on contiguous buffers with 64-bit counts.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mtf/runtime/mpi.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// A communicator of the library: its own duplicate or part of one, with errors returned as codes.
+struct Group {
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  std::string name;          ///< the axes, for errors
+  bool equal_sums = true;    ///< MPI_Allreduce gave every member the same bits when the group was made
+};
+
+/// Largest count handed to one MPI call; more is cut into chunks. Tests lower it.
+inline std::int64_t mpi_count_limit = INT_MAX / 2;
+
+namespace detail {
+
+/// NaN must survive max and min, which MPI's own operations do not promise.
+template <class T, bool Max>
+void combine_extreme(void* in, void* inout, int* count, MPI_Datatype*) {
+  const T* a = static_cast<const T*>(in);
+  T* b = static_cast<T*>(inout);
+  for (int i = 0; i < *count; ++i) {
+    if (a[i] != a[i] || (Max ? a[i] > b[i] : a[i] < b[i])) b[i] = a[i];
+  }
+}
+
+/// The operations of a process, made on first use and freed when MPI ends.
+class Operations {
+ public:
+  static MPI_Op of(Combine combine, ElementType type) {
+    const bool floats = type == ElementType::float32 || type == ElementType::float64;
+    switch (combine) {
+      case Combine::sum: return MPI_SUM;
+      case Combine::max: return floats ? instance().extreme_[type == ElementType::float64][1] : MPI_MAX;
+      case Combine::min: return floats ? instance().extreme_[type == ElementType::float64][0] : MPI_MIN;
+      case Combine::logical_and: return MPI_LAND;
+      case Combine::logical_or: return MPI_LOR;
+    }
+    return MPI_OP_NULL;
+  }
+
+ private:
+  Operations() {
+    MPI_Op_create(&combine_extreme<float, false>, 1, &extreme_[0][0]);
+    MPI_Op_create(&combine_extreme<float, true>, 1, &extreme_[0][1]);
+    MPI_Op_create(&combine_extreme<double, false>, 1, &extreme_[1][0]);
+    MPI_Op_create(&combine_extreme<double, true>, 1, &extreme_[1][1]);
+  }
+  static Operations& instance() {
+    static Operations operations;
+    return operations;
+  }
+  MPI_Op extreme_[2][2]{};
+};
+
+/// A datatype of `count` elements in a row, for counts that do not fit into an int.
+class LargeType {
+ public:
+  LargeType(std::int64_t count, MPI_Datatype element) : count_(static_cast<int>(count)), type_(element) {
+    if (count <= mpi_count_limit) return;
+    constexpr std::int64_t piece = 1 << 20;
+    const int lengths[2] = {static_cast<int>(count / piece), static_cast<int>(count % piece)};
+    MPI_Aint lower = 0;
+    MPI_Aint extent = 0;
+    MPI_Type_get_extent(element, &lower, &extent);
+    MPI_Datatype block = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(static_cast<int>(piece), element, &block);
+    const MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(lengths[0]) * piece * extent};
+    const MPI_Datatype types[2] = {block, element};
+    MPI_Type_create_struct(2, lengths, offsets, types, &type_);
+    MPI_Type_commit(&type_);
+    MPI_Type_free(&block);
+    count_ = 1;
+    owned_ = true;
+  }
+  LargeType(const LargeType&) = delete;
+  LargeType& operator=(const LargeType&) = delete;
+  ~LargeType() {
+    if (owned_) MPI_Type_free(&type_);
+  }
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] MPI_Datatype type() const { return type_; }
+
+ private:
+  int count_;
+  MPI_Datatype type_;
+  bool owned_ = false;
+};
+
+inline void check(int code, const char* what, const Group& group) {
+  if (code != MPI_SUCCESS) check_mpi(code, std::string(what) + " over " + group.name);
+}
+
+[[nodiscard]] inline char* at(void* data, std::int64_t bytes) { return static_cast<char*>(data) + bytes; }
+[[nodiscard]] inline const char* at(const void* data, std::int64_t bytes) { return static_cast<const char*>(data) + bytes; }
+
+}  // namespace detail
+
+/// Each returns how many MPI calls it took. Counts are elements of this rank's buffer unless said otherwise.
+namespace collectives {
+
+inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type, Combine combine);
+inline int all_gather(const Group& group, const void* in, void* out, std::int64_t in_count, ElementType type);
+
+/// In place. Every member receives the same bits: by MPI_Allreduce where it was seen to do so, else by a reduce-scatter of
+/// the part that divides evenly and an allgather, which leaves no room for different orders of summation.
+inline int all_reduce(const Group& group, void* data, std::int64_t count, ElementType type, Combine combine) {
+  if (group.size == 1 || count == 0) return 0;
+  const std::int64_t width = bytes_of(type);
+  if (!group.equal_sums && combine == Combine::sum) {
+    const std::int64_t each = (count + group.size - 1) / group.size;
+    std::vector<char> padded(static_cast<std::size_t>(each * group.size * width));
+    std::vector<char> part(static_cast<std::size_t>(each * width));
+    std::copy_n(static_cast<const char*>(data), count * width, padded.data());
+    int calls = reduce_scatter(group, padded.data(), part.data(), each, type, combine);
+    calls += all_gather(group, part.data(), padded.data(), each, type);
+    std::copy_n(padded.data(), count * width, static_cast<char*>(data));
+    return calls;
+  }
+  int calls = 0;
+  for (std::int64_t done = 0; done < count; done += mpi_count_limit, ++calls) {
+    const auto chunk = static_cast<int>(std::min(mpi_count_limit, count - done));
+    detail::check(MPI_Allreduce(MPI_IN_PLACE, detail::at(data, done * width), chunk, detail::datatype_of(type),
+                                detail::Operations::of(combine, type), group.comm),
+                  "MPI_Allreduce", group);
+  }
+  return calls;
+}
+
+/// in: [group.size, out_count]; out: the own part, combined.
+inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type, Combine combine) {
+  const std::int64_t width = bytes_of(type);
+  const MPI_Op operation = detail::Operations::of(combine, type);
+  if (out_count <= mpi_count_limit) {
+    detail::check(MPI_Reduce_scatter_block(in, out, static_cast<int>(out_count), detail::datatype_of(type), operation, group.comm),
+                  "MPI_Reduce_scatter_block", group);
+    return 1;
+  }
+  int calls = 0;
+  for (int root = 0; root < group.size; ++root) {
+    for (std::int64_t done = 0; done < out_count; done += mpi_count_limit, ++calls) {
+      const auto chunk = static_cast<int>(std::min(mpi_count_limit, out_count - done));
+      detail::check(MPI_Reduce(detail::at(in, (root * out_count + done) * width), detail::at(out, done * width), chunk, detail::datatype_of(type),
+                               operation, root, group.comm),
+                    "MPI_Reduce", group);
+    }
+  }
+  return calls;
+}
+
+/// out: [group.size, in_count], in the order of the members.
+inline int all_gather(const Group& group, const void* in, void* out, std::int64_t in_count, ElementType type) {
+  const detail::LargeType large(in_count, detail::datatype_of(type));
+  detail::check(MPI_Allgather(in, large.count(), large.type(), out, large.count(), large.type(), group.comm), "MPI_Allgather", group);
+  return 1;
+}
+
+/// in, out: [group.size, count / group.size]; part i goes to member i.
+inline int all_to_all(const Group& group, const void* in, void* out, std::int64_t count, ElementType type) {
+  const detail::LargeType large(count / group.size, detail::datatype_of(type));
+  detail::check(MPI_Alltoall(in, large.count(), large.type(), out, large.count(), large.type(), group.comm), "MPI_Alltoall", group);
+  return 1;
+}
+
+/// In place, from member 0.
+inline int broadcast(const Group& group, void* data, std::int64_t count, ElementType type) {
+  const detail::LargeType large(count, detail::datatype_of(type));
+  detail::check(MPI_Bcast(data, large.count(), large.type(), 0, group.comm), "MPI_Bcast", group);
+  return 1;
+}
+
+/// out = the buffer of the member `distance` before; zeros where there is none and the shift does not wrap.
+inline int shift(const Group& group, const void* in, void* out, std::int64_t count, ElementType type, std::int64_t distance, bool wraps) {
+  const auto neighbour = [&](std::int64_t position) {
+    const std::int64_t size = group.size;
+    if (wraps) return static_cast<int>(((position % size) + size) % size);
+    return position < 0 || position >= size ? MPI_PROC_NULL : static_cast<int>(position);
+  };
+  const int to = neighbour(group.rank + distance);
+  const int from = neighbour(group.rank - distance);
+  const detail::LargeType large(count, detail::datatype_of(type));
+  if (from == MPI_PROC_NULL) std::fill_n(static_cast<char*>(out), count * bytes_of(type), char{0});
+  detail::check(MPI_Sendrecv(in, large.count(), large.type(), to, 0, out, large.count(), large.type(), from, 0, group.comm, MPI_STATUS_IGNORE),
+                "MPI_Sendrecv", group);
+  return 1;
+}
+
+}  // namespace collectives
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,102 @@
+// The communicators of a world: one for each set of mesh axes in use.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mtf/core/mesh.hpp>
+#include <mtf/runtime/collectives.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Owns a duplicate of the user's communicator and, made at first use on all ranks alike, its parts along axis sets.
+/// Members of a part are ordered row-major by the axes of the set.
+class Communicators {
+ public:
+  /// Throws if the communicator's size is not that of the mesh.
+  Communicators(MPI_Comm comm, const MeshValue& mesh) : mesh_(mesh) {
+    int size = 0;
+    detail::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+    if (size != mesh.size()) {
+      throw std::invalid_argument("mtf: World: the communicator has " + std::to_string(size) + " ranks, the mesh " + describe_axes(mesh.all(), true) +
+                                  " has " + std::to_string(mesh.size()) + " processors; start as many ranks as the product of the axis sizes");
+    }
+    detail::check_mpi(MPI_Comm_dup(comm, &world_.comm), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(world_.comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(world_.comm, &world_.rank);
+    world_.size = size;
+    world_.name = "all axes";
+  }
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+
+  [[nodiscard]] const Group& world() const { return world_; }
+
+  /// The group of this rank along the axes of `set`. Collective at first use.
+  const Group& along(AxisSet set) {
+    for (const auto& [axes, group] : groups_) {
+      if (axes == set) return *group;
+    }
+    auto group = std::make_unique<Group>();
+    const Coordinates at = mesh_.coordinates(world_.rank);
+    const auto color = static_cast<int>(mesh_.position(at, mesh_.all() - set));
+    const auto key = static_cast<int>(mesh_.position(at, set));
+    group->name = describe_axes(set, false);
+    detail::check_mpi(MPI_Comm_split(world_.comm, color, key, &group->comm), "MPI_Comm_split for " + group->name);
+    MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(group->comm, &group->rank);
+    MPI_Comm_size(group->comm, &group->size);
+    group->equal_sums = sums_are_equal(*group);
+    groups_.emplace_back(set, std::move(group));
+    return *groups_.back().second;
+  }
+
+  /// Frees the communicators; collective.
+  void close() {
+    for (auto& [axes, group] : groups_) MPI_Comm_free(&group->comm);
+    groups_.clear();
+    if (world_.comm != MPI_COMM_NULL) MPI_Comm_free(&world_.comm);
+  }
+
+ private:
+  /// Whether MPI_Allreduce gives all members the same bits, tried on sizes that take different algorithms in the MPIs we
+  /// know. Replicas must be bitwise equal, or they drift apart over thousands of steps.
+  static bool sums_are_equal(const Group& group) {
+    if (group.size <= 2) return true;  // one addition, which commutes
+    for (const int count : {1, 1000, 40000}) {
+      std::vector<float> data(static_cast<std::size_t>(count));
+      std::uint32_t state = 12345U + 977U * static_cast<std::uint32_t>(group.rank);
+      for (float& x : data) {
+        state = state * 1664525U + 1013904223U;
+        x = static_cast<float>(state) * 1e-9F - 2.0F;
+      }
+      detail::check(MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, group.comm), "MPI_Allreduce", group);
+      std::uint64_t hash = hash_text({reinterpret_cast<const char*>(data.data()), data.size() * sizeof(float)});
+      std::uint64_t extremes[2] = {hash, ~hash};
+      detail::check(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "MPI_Allreduce", group);
+      if (extremes[0] != ~extremes[1]) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::string describe_axes(AxisSet set, bool sizes) const {
+    std::string text;
+    for (int i = 0; i < mesh_.rank(); ++i) {
+      if (!set.has(i)) continue;
+      text += (text.empty() ? "\"" : ", \"") + std::string(mesh_.axes[i].name.text) + "\"";
+      if (sizes) text += ":" + std::to_string(mesh_.axes[i].size);
+    }
+    return set.empty() ? "no axis" : "axis " + text;
+  }
+
+  MeshValue mesh_;
+  Group world_;
+  std::vector<std::pair<AxisSet, std::unique_ptr<Group>>> groups_;
+};
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,87 @@
+// What a rank has communicated: logical collectives, their payload, and the MPI calls they took.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <mtf/core/name.hpp>
+#include <mtf/plan/collective.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Totals of one kind of collective along one set of axes.
+struct CollectiveTotals {
+  Collective collective{};
+  AxisSet axes;
+  std::int64_t count = 0;      ///< logical collectives
+  std::int64_t elements = 0;   ///< payload of this rank, see CollectivePlan
+  std::int64_t bytes = 0;      ///< the same in bytes
+  std::int64_t mpi_calls = 0;
+  double wire_bytes = 0;       ///< bytes a rank sends at least: 2(p-1)/p n for an allreduce, (p-1)/p n for the others
+};
+
+class Counters {
+ public:
+  void record(const CollectivePlan& plan, int mpi_calls, std::int64_t group_size) {
+    CollectiveTotals& totals = find(plan.collective, plan.axes);
+    ++totals.count;
+    totals.elements += plan.count;
+    const std::int64_t bytes = plan.count * bytes_of(plan.type);
+    totals.bytes += bytes;
+    totals.mpi_calls += mpi_calls;
+    const double share = static_cast<double>(group_size - 1) / static_cast<double>(group_size);
+    const double factor = plan.collective == Collective::all_reduce ? 2 * share
+                          : plan.collective == Collective::broadcast || plan.collective == Collective::shift ? 1
+                                                                                                             : share;
+    totals.wire_bytes += factor * static_cast<double>(bytes);
+    for (const std::int64_t part : {static_cast<std::int64_t>(plan.collective), static_cast<std::int64_t>(plan.axes.bits), plan.count}) {
+      sequence_ = hash_text({reinterpret_cast<const char*>(&part), sizeof part}, sequence_);
+    }
+    if (tracing) trace.push_back(plan);
+  }
+
+  /// Totals over all axis sets that `matches` accepts.
+  template <class Matches>
+  [[nodiscard]] CollectiveTotals sum(const Matches& matches) const {
+    CollectiveTotals result;
+    for (const CollectiveTotals& totals : totals_) {
+      if (!matches(totals)) continue;
+      result.collective = totals.collective;
+      result.axes = totals.axes;
+      result.count += totals.count;
+      result.elements += totals.elements;
+      result.bytes += totals.bytes;
+      result.mpi_calls += totals.mpi_calls;
+      result.wire_bytes += totals.wire_bytes;
+    }
+    return result;
+  }
+  [[nodiscard]] const std::vector<CollectiveTotals>& all() const { return totals_; }
+  /// Hash of the sequence of collectives; equal on all ranks of a correct program.
+  [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+  void reset() {
+    totals_.clear();
+    trace.clear();
+    sequence_ = hash_text({});
+  }
+
+  bool tracing = false;               ///< keep every collective in `trace`
+  std::vector<CollectivePlan> trace;
+
+ private:
+  CollectiveTotals& find(Collective collective, AxisSet axes) {
+    for (CollectiveTotals& totals : totals_) {
+      if (totals.collective == collective && totals.axes == axes) return totals;
+    }
+    totals_.push_back({.collective = collective, .axes = axes});
+    return totals_.back();
+  }
+
+  std::vector<CollectiveTotals> totals_;
+  std::uint64_t sequence_ = hash_text({});
+};
+
+}  // namespace v0
+}  // namespace mtf

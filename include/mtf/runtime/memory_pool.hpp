@@ -1,0 +1,125 @@
+// A caching pool of slices, one for each world and memory space.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <Kokkos_Core.hpp>
+
+#include <mtf/core/config.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace detail {
+
+/// The pools of the process, so that a finalize hook can return their memory before Kokkos ends.
+class PoolList {
+ public:
+  using Release = void (*)(void*);
+  static PoolList& instance() {
+    static PoolList list;
+    return list;
+  }
+  void add(void* pool, Release release) {
+    const std::lock_guard lock(mutex_);
+    if (!hooked_) {
+      Kokkos::push_finalize_hook([] { PoolList::instance().release_all(); });
+      hooked_ = true;
+    }
+    pools_.emplace_back(pool, release);
+  }
+  void remove(void* pool) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(pools_, [&](const auto& entry) { return entry.first == pool; });
+  }
+
+ private:
+  void release_all() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pool, release] : pools_) release(pool);
+    pools_.clear();
+    hooked_ = false;
+  }
+  std::mutex mutex_;
+  std::vector<std::pair<void*, Release>> pools_;
+  bool hooked_ = false;
+};
+
+}  // namespace detail
+
+/// Freed memory is kept by size and handed out again: a warmed-up training step allocates nothing. Memory goes back to
+/// Kokkos when the pool or Kokkos ends, whichever comes first.
+template <class MemorySpace>
+class MemoryPool {
+ public:
+  MemoryPool() {
+    detail::PoolList::instance().add(this, [](void* self) { static_cast<MemoryPool*>(self)->end(); });
+  }
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+  ~MemoryPool() {
+    detail::PoolList::instance().remove(this);
+    end();
+  }
+
+  [[nodiscard]] void* take(std::int64_t bytes) {
+    const std::int64_t size = rounded(bytes);
+    live_ += size;
+    peak_ = std::max(peak_, live_);
+    std::vector<void*>& list = free_list(size);
+    if (!list.empty()) {
+      void* memory = list.back();
+      list.pop_back();
+      return memory;
+    }
+    void* memory = Kokkos::kokkos_malloc<MemorySpace>("mtf", static_cast<std::size_t>(size));
+    owned_.push_back(memory);
+    ++allocations_;
+    return memory;
+  }
+  void give(void* memory, std::int64_t bytes) {
+    const std::int64_t size = rounded(bytes);
+    live_ -= size;
+    if (!ended_) free_list(size).push_back(memory);
+  }
+
+  [[nodiscard]] std::int64_t live_bytes() const { return live_; }
+  [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
+  /// How often memory was asked of Kokkos.
+  [[nodiscard]] std::int64_t allocations() const { return allocations_; }
+  void reset_peak() { peak_ = live_; }
+
+ private:
+  /// Sizes are rounded up by at most an eighth, so that slightly different ones share memory.
+  [[nodiscard]] static std::int64_t rounded(std::int64_t bytes) {
+    std::int64_t step = 64;
+    while (step * 16 <= bytes) step *= 2;
+    return std::max<std::int64_t>(1, (bytes + step - 1) / step) * step;
+  }
+  std::vector<void*>& free_list(std::int64_t size) {
+    const auto at = std::lower_bound(free_.begin(), free_.end(), size, [](const auto& entry, std::int64_t s) { return entry.first < s; });
+    if (at != free_.end() && at->first == size) return at->second;
+    return free_.emplace(at, size, std::vector<void*>{})->second;
+  }
+  void end() {
+    if (ended_) return;
+    ended_ = true;
+    for (void* memory : owned_) Kokkos::kokkos_free<MemorySpace>(memory);
+    owned_.clear();
+    free_.clear();
+  }
+
+  std::vector<std::pair<std::int64_t, std::vector<void*>>> free_;
+  std::vector<void*> owned_;
+  std::int64_t live_ = 0;
+  std::int64_t peak_ = 0;
+  std::int64_t allocations_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,77 @@
+// Backend: what the model wing knows of a running world or of a dry run - memory, mesh, collectives.
+#pragma once
+
+#include <cstdint>
+
+#include <mtf/core/element.hpp>
+#include <mtf/core/placement.hpp>
+#include <mtf/plan/collective.hpp>
+#include <mtf/plan/loop.hpp>
+#include <mtf/tensor/counted.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+class Backend;
+class Node;
+
+/// Memory of one local slice, and whether the sum over some mesh axes is still outstanding. Arrays that share a block
+/// share its state, so a sum is completed once for all of them:
+///
+/// * full: `pending` and `scattered` are empty, the block is the slice;
+/// * pending(set): the block is this rank's partial sum; the value is the sum over the set;
+/// * scattered(set): summed, but of the local array seen as [outer, parts, inner] the block holds [outer, 1, inner], the
+///   part of this rank's position along the set.
+struct Block : Counted {
+  Backend* backend = nullptr;
+  void* data = nullptr;  ///< null in a dry run
+  std::int64_t bytes = 0;
+  ElementType type{};
+  bool lent = false;  ///< memory of the user's own: never written, never freed here
+  AxisSet pending;
+  AxisSet scattered;
+  std::int64_t outer = 1;  ///< of a scattered block
+  std::int64_t inner = 1;
+
+  [[nodiscard]] constexpr std::int64_t count() const { return bytes / bytes_of(type); }
+};
+using Buffer = Ref<Block>;
+
+/// The world as operations see it. A running world implements it with Kokkos and MPI, a dry run records what it is
+/// asked for. Handles keep their backend alive; after the world has ended only their destruction is allowed.
+class Backend {
+ public:
+  PlacementRules rules;     ///< layout and mesh
+  Coordinates coordinates;  ///< of this rank
+  int references = 0;
+  bool closed = false;     ///< the world has ended
+  bool recording = true;   ///< operations on tensors that need gradients join the graph
+  std::int64_t next_id = 0;
+  Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
+  bool burying = false;
+
+  constexpr Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  constexpr virtual ~Backend() {}
+
+  [[nodiscard]] constexpr const MeshValue& mesh() const { return rules.mesh; }
+
+  /// A block of `count` elements, uninitialised.
+  [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;
+  constexpr virtual void release(Block* block) = 0;
+  /// Runs a collective. In place for all_reduce, broadcast (from position 0); else `in` to `out`.
+  constexpr virtual void communicate(const CollectivePlan& plan, Block& out, const Block& in) = 0;
+  /// Moves elements, whatever their type.
+  constexpr virtual void copy(const CopyPlan& plan, Block& out, const Block& in) = 0;
+};
+
+constexpr void dispose(Backend* backend) { delete backend; }
+constexpr void dispose(Block* block) {
+  const Ref<Backend> backend(block->backend);  // may be the last handle
+  backend->release(block);
+  --backend->references;
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,103 @@
+// Reference-counted objects of the graph, recycled instead of freed.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <mtf/core/config.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace detail {
+
+/// Freed memory of small objects by size, so that a warmed-up training step calls no `operator new`. One host thread
+/// drives a world, so the lists are per thread.
+class Recycler {
+ public:
+  static void* take(std::size_t bytes) {
+    const std::size_t slot = slot_of(bytes);
+    if (slot >= slots) return ::operator new(bytes);
+    if (Link* head = lists_[slot]) {
+      lists_[slot] = head->next;
+      return head;
+    }
+    return ::operator new((slot + 1) * granularity);
+  }
+  static void give(void* memory, std::size_t bytes) {
+    const std::size_t slot = slot_of(bytes);
+    if (slot >= slots) return ::operator delete(memory);
+    lists_[slot] = ::new (memory) Link{lists_[slot]};
+  }
+
+ private:
+  struct Link {
+    Link* next;
+  };
+  static constexpr std::size_t granularity = 64;
+  static constexpr std::size_t slots = 256;
+  static constexpr std::size_t slot_of(std::size_t bytes) { return (bytes - 1) / granularity; }
+  static inline thread_local Link* lists_[slots]{};
+};
+
+}  // namespace detail
+
+/// Base of objects held by `Ref`: a count, and the size of their memory.
+struct Counted {
+  int references = 0;
+  unsigned bytes_of_object = 0;
+};
+
+/// A new object, in memory from the recycler (from `new` in constant expressions).
+template <class T, class... Arguments>
+[[nodiscard]] constexpr T* make(Arguments&&... arguments) {
+  if (std::is_constant_evaluated()) return new T(std::forward<Arguments>(arguments)...);
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  T* object = ::new (detail::Recycler::take(sizeof(T))) T(std::forward<Arguments>(arguments)...);
+  object->bytes_of_object = static_cast<unsigned>(sizeof(T));
+  return object;
+}
+/// Ends an object that `make` made; T may be a base with a virtual destructor.
+template <class T>
+constexpr void destroy(T* object) {
+  if (std::is_constant_evaluated()) {
+    delete object;
+  } else {
+    const std::size_t bytes = object->bytes_of_object;
+    object->~T();
+    detail::Recycler::give(object, bytes);
+  }
+}
+
+/// Owning handle of a counted object. `dispose(T*)`, found by argument-dependent lookup, ends the object.
+template <class T>
+class Ref {
+ public:
+  constexpr Ref() = default;
+  constexpr explicit Ref(T* object) : object_(object) {
+    if (object_ != nullptr) ++object_->references;
+  }
+  constexpr Ref(const Ref& other) : Ref(other.object_) {}
+  constexpr Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  constexpr Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  constexpr ~Ref() {
+    if (object_ != nullptr && --object_->references == 0) dispose(object_);
+  }
+
+  [[nodiscard]] constexpr T* get() const { return object_; }
+  constexpr T* operator->() const { return object_; }
+  constexpr T& operator*() const { return *object_; }
+  constexpr explicit operator bool() const { return object_ != nullptr; }
+  friend constexpr bool operator==(const Ref& a, const Ref& b) { return a.object_ == b.object_; }
+
+ private:
+  T* object_ = nullptr;
+};
+
+}  // namespace v0
+}  // namespace mtf

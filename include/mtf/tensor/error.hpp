@@ -1,0 +1,92 @@
+// Errors that pure functions of shapes find: thrown before any side effect, equal on all ranks, catchable.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <mtf/core/placement.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// A plan that cannot be: the message names the operation, dims, sizes and axes. The world stays usable.
+class plan_error : public std::invalid_argument {
+ public:
+  explicit plan_error(const std::string& what) : std::invalid_argument(what) { ++alive_; }
+  plan_error(const plan_error& other) noexcept : std::invalid_argument(other) { ++alive_; }
+  plan_error& operator=(const plan_error&) = default;
+  ~plan_error() override { --alive_; }
+
+  /// Whether such an error is under way on this thread. While one unwinds the ranks still agree, so a world may be ended
+  /// collectively; while any other exception does they may not.
+  [[nodiscard]] static bool in_flight() { return alive_ > 0; }
+
+ private:
+  static inline thread_local int alive_ = 0;
+};
+
+[[nodiscard]] inline std::string describe(const ShapeValue& shape) {
+  std::string text = "[";
+  for (const DimValue& dim : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::string(dim.name.text) + ":" + std::to_string(dim.extent);
+  }
+  return text + "]";
+}
+
+[[nodiscard]] inline std::string describe(const MeshValue& mesh) {
+  std::string text;
+  for (const AxisValue& axis : mesh.axes) {
+    if (!text.empty()) text += ";";
+    text += std::string(axis.name.text) + ":" + std::to_string(axis.size);
+  }
+  return "\"" + text + "\"";
+}
+
+/// One violated rule with its names and numbers, then the way out.
+[[nodiscard]] inline std::string describe(const Violation& v) {
+  const auto quoted = [](const Name& name) { return "\"" + std::string(name.text) + "\""; };
+  std::string facts;
+  switch (v.fault) {
+    case Fault::axis_used_twice:
+      facts = "dims " + quoted(v.other_dim) + " and " + quoted(v.dim) + " are both split over axis " + quoted(v.axis);
+      break;
+    case Fault::unknown_axis:
+    case Fault::repeated_axis: facts = "rule for dim " + quoted(v.dim) + ", axis " + quoted(v.axis); break;
+    case Fault::repeated_rule: facts = "dim " + quoted(v.dim); break;
+    case Fault::indivisible_extent:
+      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", axis " + quoted(v.axis) + " divides it by " +
+              std::to_string(v.other_extent);
+      break;
+    case Fault::repeated_dim: facts = "dim " + quoted(v.dim); break;
+    case Fault::unequal_extents:
+      facts = "dim " + quoted(v.dim) + " has extents " + std::to_string(v.other_extent) + " and " + std::to_string(v.extent);
+      break;
+    case Fault::missing_dim: facts = "dim " + quoted(v.dim); break;
+    case Fault::too_many_dims: facts = std::to_string(v.extent) + " dims"; break;
+    case Fault::malformed_layout: facts = quoted(v.dim); break;
+  }
+  return facts + ": " + std::string(sentence(v.fault));
+}
+
+/// Throws one plan_error that lists every violation.
+[[noreturn]] inline void raise(std::string_view operation, const Violations& violations) {
+  std::string text = "mtf: " + std::string(operation) + ": ";
+  for (int i = 0; i < violations.size(); ++i) {
+    if (i > 0) text += "\n  and ";
+    text += describe(violations[i]);
+  }
+  throw plan_error(text);
+}
+
+constexpr void require_none(std::string_view operation, const Violations& violations) {
+  if (!violations.empty()) raise(operation, violations);
+}
+
+[[noreturn]] inline void raise(std::string_view operation, const std::string& what) {
+  throw plan_error("mtf: " + std::string(operation) + ": " + what);
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,138 @@
+// What every untyped operation needs: legality at run time, results, recording, typed access to blocks.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <utility>
+
+#include <mtf/plan/elementwise.hpp>
+#include <mtf/tensor/gradients.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Typed operands of `Engine::run`: the engine turns them into pointers for the kernel.
+template <class T>
+struct In {
+  const Block& block;
+};
+template <class T>
+struct Out {
+  Block& block;
+};
+template <class T>
+[[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
+  return {*value->block};
+}
+template <class T>
+[[nodiscard]] constexpr Out<T> out(const Ref<Value>& value) {
+  return {*value->block};
+}
+
+/// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
+/// they were compiled.
+constexpr void require_legal(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+  detail::require_open(backend, operation);
+  const Violations violations = check(backend.rules, dims, names_are_unique);
+  if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
+}
+
+/// A new uninitialised value of this shape; throws if the shape cannot be placed.
+[[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
+  require_legal(backend, operation, shape);
+  return make_value(backend, place(backend.rules, shape), type);
+}
+
+/// Whether an operation on these inputs joins the graph.
+[[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) {
+  if (!backend.recording) return false;
+  for (const Array& input : inputs) {
+    if (input.node) return true;
+  }
+  return false;
+}
+[[nodiscard]] constexpr bool records(const Backend& backend, std::initializer_list<Array> inputs) {
+  return records(backend, std::span<const Array>(inputs.begin(), inputs.size()));
+}
+
+[[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const Placement& placement, const ElementOperations* elements) {
+  Ref<Node> node(make<Node>());
+  node->backend = Ref<Backend>(&backend);
+  node->id = backend.next_id++;
+  node->placement = placement;
+  node->elements = elements;
+  return node;
+}
+
+namespace detail {
+
+template <class E, class T>
+struct Elements {
+  static constexpr ElementType type = element_type_of<T>::value;
+
+  struct Sum {
+    template <class X>
+    MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+      return a + b;
+    }
+  };
+  static constexpr Ref<Value> add(Ref<Value> a, const Value& b) {
+    E& engine = static_cast<E&>(a->backend());
+    const bool in_place = a->references == 1 && a->block->references == 1 && !a->block->lent;
+    Ref<Value> sum = a;
+    if (!in_place) {
+      sum = make_value(engine, a->placement, type);
+      sum->block->pending = a->pending();
+    }
+    const StridedShape shape = row_major(a->placement);
+    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(b.placement)))}, Sum{}, out<T>(sum), in<T>(a), In<T>{*b.block});
+    return sum;
+  }
+  static constexpr Ref<Value> fill(Backend& backend, const Placement& placement, double with) {
+    Ref<Value> value = make_value(backend, placement, type);
+    static_cast<E&>(backend).run(FillPlan{placement.local_size()}, out<T>(value), static_cast<T>(with));
+    return value;
+  }
+};
+
+}  // namespace detail
+
+template <class E, class T>
+inline constexpr ElementOperations element_operations{&detail::Elements<E, T>::add, &detail::Elements<E, T>::fill};
+
+/// Puts a result into the graph. `operation` was made by `make` and is owned by the node from here on.
+template <class E, class T>
+constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
+  operation->name = name;
+  for (const Array& input : inputs) operation->inputs.push_back(input.node);
+  result.node = make_node(result.value->backend(), result.value->placement, &element_operations<E, T>);
+  result.node->operation = operation;
+}
+template <class E, class T>
+constexpr void record(Array& result, const char* name, Operation* operation, std::initializer_list<Array> inputs) {
+  record<E, T>(result, name, operation, std::span<const Array>(inputs.begin(), inputs.size()));
+}
+
+/// Axes over which a local sum over the dims that `from` has and `to` lacks is still outstanding.
+[[nodiscard]] constexpr AxisSet axes_lost(const Placement& from, const Placement& to) {
+  return from.split_axes() - to.split_axes();
+}
+
+namespace untyped {
+
+/// Sums `x` to the dims of `to`, each of which it has (in any order): the gradient of broadcasting. Local; the result
+/// is pending over the axes of the dims summed out, and over those x was pending over.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const Placement& to) {
+  if (x->placement == to) return x;
+  if (!x->block->scattered.empty()) complete(*x, "reduce_sum");
+  Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
+  result->block->pending = x->pending() | axes_lost(x->placement, to);
+  engine.run(plan_reduce(row_major(to), row_major(x->placement), Combine::sum), out<T>(result), in<T>(x));
+  return result;
+}
+
+}  // namespace untyped
+
+}  // namespace v0
+}  // namespace mtf

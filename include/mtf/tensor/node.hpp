@@ -1,0 +1,143 @@
+// Value, Node, Operation, Array: the untyped core of a tensor - data, and its place in the graph.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mtf/tensor/backend.hpp>
+#include <mtf/tensor/error.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// This rank's slice of an immutable global array. Several values may share a block: rename and reshape without
+/// communication change the placement only.
+struct Value : Counted {
+  Placement placement;
+  Buffer block;
+
+  [[nodiscard]] constexpr Backend& backend() const { return *block->backend; }
+  [[nodiscard]] constexpr ElementType type() const { return block->type; }
+  /// Axes along which the sum is outstanding.
+  [[nodiscard]] constexpr AxisSet pending() const { return block->pending; }
+};
+constexpr void dispose(Value* value) { destroy(value); }
+
+class GradientSink;
+class Operation;
+class Node;
+constexpr void dispose(Node* node);
+
+/// What the untyped graph needs to do with elements.
+struct ElementOperations {
+  Ref<Value> (*add)(Ref<Value> a, const Value& b);  ///< a + b, in a's memory if nobody else holds it; equal pending sets
+  Ref<Value> (*fill)(Backend&, const Placement&, double);
+};
+
+/// A vertex of the graph: a result that depends on variables or watched tensors. Holds no data.
+class Node : public Counted {
+ public:
+  Ref<Backend> backend;
+  std::int64_t id = 0;  ///< creation number: inputs have smaller ones
+  Placement placement;
+  const ElementOperations* elements = nullptr;
+  Operation* operation = nullptr;  ///< null for variables and watched tensors
+  bool consumed = false;           ///< its operation was freed by a gradient pass
+  std::string_view name;           ///< of a variable, for messages
+  int slot = -1;                   ///< position in the running gradient pass
+  Node* next_dead = nullptr;
+
+  constexpr ~Node();
+};
+
+/// How a result was made: the edges to its inputs, and in derived classes what the gradient needs, no more.
+class Operation : public Counted {
+ public:
+  static constexpr int max_inputs = 8;
+  const char* name = "";
+  InlineVector<Ref<Node>, max_inputs> inputs;  ///< null where an input needs no gradient
+
+  constexpr virtual ~Operation() {}
+  /// Adds the gradient of every input that `sink` asks for. `gradient` may be pending.
+  constexpr virtual void backward(const Ref<Value>& gradient, GradientSink& sink) = 0;
+};
+
+constexpr Node::~Node() {
+  if (operation != nullptr) destroy(operation);
+}
+
+/// Frees nodes through a worklist: recursive release of long chains would overflow the stack.
+constexpr void dispose(Node* node) {
+  const Ref<Backend> backend = node->backend;
+  node->next_dead = backend->graveyard;
+  backend->graveyard = node;
+  if (backend->burying) return;
+  backend->burying = true;
+  while (backend->graveyard != nullptr) {
+    Node* dead = backend->graveyard;
+    backend->graveyard = dead->next_dead;
+    destroy(dead);
+  }
+  backend->burying = false;
+}
+
+/// A tensor without its types: a value and, if gradients may flow through it, its node.
+struct Array {
+  Ref<Value> value;
+  Ref<Node> node;
+};
+
+namespace detail {
+
+constexpr void require_open(const Backend& backend, const char* operation) {
+  if (backend.closed) raise(operation, std::string("the world of this tensor has ended; only destroying it is allowed"));
+}
+
+}  // namespace detail
+
+/// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
+constexpr void complete(Block& block, const char* operation) {
+  Backend& backend = *block.backend;
+  if (!block.pending.empty()) {
+    detail::require_open(backend, operation);
+    backend.communicate(
+        {.collective = Collective::all_reduce, .axes = block.pending, .count = block.count(), .type = block.type, .operation = operation}, block,
+        block);
+    block.pending = {};
+  }
+  if (!block.scattered.empty()) {
+    detail::require_open(backend, operation);
+    const std::int64_t parts = backend.mesh().size(block.scattered);
+    const std::int64_t count = block.count() * parts;
+    const Buffer gathered(backend.allocate(block.type, count));
+    backend.communicate(
+        {.collective = Collective::all_gather, .axes = block.scattered, .count = count, .type = block.type, .operation = operation}, *gathered,
+        block);
+    const Buffer whole(backend.allocate(block.type, count));
+    backend.copy(plan_unpack(block.outer, parts, block.inner), *whole, *gathered);
+    std::swap(block.data, whole->data);
+    std::swap(block.bytes, whole->bytes);
+    block.scattered = {};
+  }
+}
+constexpr void complete(const Value& value, const char* operation) { complete(*value.block, operation); }
+
+/// An uninitialised value of this placement.
+[[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
+  Ref<Value> value(make<Value>());
+  value->placement = placement;
+  value->block = Buffer(backend.allocate(type, placement.local_size()));
+  return value;
+}
+/// The same data under another placement with an equal local size.
+[[nodiscard]] constexpr Ref<Value> share(const Value& value, const Placement& placement) {
+  Ref<Value> result(make<Value>());
+  result->placement = placement;
+  result->block = value.block;
+  return result;
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,159 @@
+// Tensor: a typed handle to one immutable global array.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include <mtf/tensor/check.hpp>
+#include <mtf/tensor/node.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+struct OperandBase {};  ///< Base of what operations take: tensors and variables.
+
+/// What an operation takes: a tensor, a variable (read at its present version) or the poisoned result of a mistake.
+template <class X>
+concept operand = std::derived_from<std::remove_cvref_t<X>, OperandBase> || std::same_as<std::remove_cvref_t<X>, poisoned>;
+
+namespace detail {
+/// Whether two packs of dims have the same names in the same order.
+template <class A, class B>
+inline constexpr bool same_names = false;
+template <class... A, class... B>
+  requires(sizeof...(A) == sizeof...(B))
+inline constexpr bool same_names<DimList<A...>, DimList<B...>> = (same_name<A, B> && ...);
+}  // namespace detail
+
+/// A global array of shape [Dims...] of which each rank holds a slice; placement follows from the world's layout. A
+/// value: copies share the array, no operation changes it. Tensors whose dims are spelt differently but have the same
+/// names in the same order convert into each other.
+template <class World, element T, dim_like... Dims>
+class Tensor : public OperandBase {
+ public:
+  using world_type = World;
+  using element_type = T;
+  using engine_type = typename World::engine_type;
+  using dims = DimList<Dims...>;
+  static constexpr int rank = sizeof...(Dims);
+
+  /// Wraps an untyped array whose placement has these dims.
+  constexpr explicit Tensor(Array array) : array_(std::move(array)) {
+    static_assert(require_placeable<World, Dims...>());
+  }
+  template <class... Others>
+    requires(detail::same_names<DimList<Others...>, dims>)
+  constexpr Tensor(const Tensor<World, T, Others...>& other) : array_(other.array()) {}
+
+  [[nodiscard]] constexpr const Array& array() const { return array_; }
+  [[nodiscard]] constexpr const Placement& placement() const { return array_.value->placement; }
+  [[nodiscard]] constexpr engine_type& engine() const { return static_cast<engine_type&>(array_.value->backend()); }
+  /// Extents of the global array.
+  [[nodiscard]] constexpr ShapeValue shape() const { return placement().shape(); }
+  /// Elements of the global array.
+  [[nodiscard]] constexpr std::int64_t size() const { return placement().size(); }
+
+ private:
+  Array array_;
+};
+
+namespace detail {
+
+template <class World, class T, class List>
+struct TensorOf;
+template <class World, class T, class... Dims>
+struct TensorOf<World, T, DimList<Dims...>> {
+  using type = Tensor<World, T, Dims...>;
+};
+
+template <class X>
+struct Traits {  // of a tensor or variable
+  using world = typename X::world_type;
+  using element = typename X::element_type;
+  using dims = typename X::dims;
+};
+
+template <class... Lists>
+struct Concatenate;
+template <class... A>
+struct Concatenate<DimList<A...>> {
+  using type = DimList<A...>;
+};
+template <class... A, class... B, class... Rest>
+struct Concatenate<DimList<A...>, DimList<B...>, Rest...> : Concatenate<DimList<A..., B...>, Rest...> {};
+
+}  // namespace detail
+
+/// Tensor of the dims of a DimList.
+template <class World, class T, class List>
+using tensor_of = typename detail::TensorOf<World, T, List>::type;
+
+/// All dims of several DimLists one after the other; names may repeat.
+template <class... Lists>
+using concatenate = typename detail::Concatenate<Lists...>::type;
+
+/// The union of DimLists by name, in order of first appearance.
+template <class... Lists>
+using unite_dims = select_dims<first_occurrences(concatenate<Lists...>::shape()), concatenate<Lists...>>;
+
+namespace detail {
+template <class... Lists>
+constexpr Selection select_broadcast() {
+  ShapeValue result;
+  ((result = broadcast_shape(result, Lists::shape())), ...);
+  return positions(concatenate<Lists...>::shape(), result);
+}
+}  // namespace detail
+
+/// The dims of an element-wise operation on operands of these dims, see `broadcast_shape`.
+template <class... Lists>
+using broadcast_dims = select_dims<detail::select_broadcast<Lists...>(), concatenate<Lists...>>;
+
+template <class X>
+using world_of = typename std::remove_cvref_t<X>::world_type;
+template <class X>
+using element_of = typename std::remove_cvref_t<X>::element_type;
+template <class X>
+using dims_of = typename std::remove_cvref_t<X>::dims;
+
+template <class... Xs>
+inline constexpr bool any_poisoned = (std::same_as<std::remove_cvref_t<Xs>, poisoned> || ...);
+
+/// Whether operands belong to one world type and have one element type.
+template <class X, class... Xs>
+concept compatible = (std::same_as<world_of<X>, world_of<Xs>> && ...) && (std::same_as<element_of<X>, element_of<Xs>> && ...);
+
+namespace detail {
+
+template <class List>
+struct Unpack;
+template <class... Dims>
+struct Unpack<DimList<Dims...>> {
+  template <class World>
+  static constexpr bool placeable() {
+    return require_placeable<World, Dims...>();
+  }
+  template <class World>
+  static constexpr bool uniteable() {
+    return require_uniteable<World, Dims...>();
+  }
+};
+
+/// The asserted rules of an operation on several tensors: one world, one element type, a legal union of dims.
+template <class X, class... Xs>
+constexpr bool require_operands() {
+  constexpr bool one_world = (std::same_as<world_of<X>, world_of<Xs>> && ...);
+  static_assert(one_world, "mtf: the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
+  constexpr bool one_element = (std::same_as<element_of<X>, element_of<Xs>> && ...);
+  static_assert(one_element, "mtf: the operands of an operation have different element types; convert one with cast<T>(x)");
+  if constexpr (one_world && one_element) {
+    return Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>();
+  }
+  return false;
+}
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,204 @@
+// Engine: executes plans with kernels and collectives. The untyped part of a World, shared by all layouts.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mtf/kernels/contract.hpp>
+#include <mtf/kernels/cross_entropy.hpp>
+#include <mtf/kernels/elementwise.hpp>
+#include <mtf/kernels/gather.hpp>
+#include <mtf/kernels/random.hpp>
+#include <mtf/kernels/reduce.hpp>
+#include <mtf/runtime/communicators.hpp>
+#include <mtf/runtime/counters.hpp>
+#include <mtf/runtime/memory_pool.hpp>
+#include <mtf/tensor/form.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace detail {
+
+/// A named profiling region, when a Kokkos tool listens.
+class Region {
+ public:
+  explicit Region(const char* name) : active_(Kokkos::Profiling::profileLibraryLoaded()) {
+    if (active_) Kokkos::Profiling::pushRegion(std::string("mtf::") + name);
+  }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  ~Region() {
+    if (active_) Kokkos::Profiling::popRegion();
+  }
+
+ private:
+  bool active_;
+};
+
+}  // namespace detail
+
+template <class Space>
+class Engine final : public Backend {
+ public:
+  using space_type = Space;
+  using memory_space = typename Space::memory_space;
+  static constexpr bool host_accessible = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
+
+  /// Collective. Throws if the communicator does not have the mesh's size. The texts are those that names of the rules
+  /// refer to.
+  Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, std::vector<char> mesh_text, std::vector<char> layout_text)
+      : mesh_text_(std::move(mesh_text)), layout_text_(std::move(layout_text)), space_(instance), communicators_(comm, placement_rules.mesh) {
+    rules = placement_rules;
+    coordinates = rules.mesh.coordinates(communicators_.world().rank);
+  }
+
+  /// Runs a plan on local slices.
+  template <class Plan, class... Operands>
+  void run(const Plan& plan, const Operands&... operands) {
+    const detail::Region region(Plan::name);
+    kernels::execute(space_, plan, pointer(operands)...);
+  }
+
+  void copy(const CopyPlan& plan, Block& out, const Block& in) override {
+    const detail::Region region(CopyPlan::name);
+    switch (bytes_of(out.type)) {
+      case 1: return kernels::execute(space_, plan, static_cast<std::uint8_t*>(out.data), static_cast<const std::uint8_t*>(in.data));
+      case 4: return kernels::execute(space_, plan, static_cast<std::uint32_t*>(out.data), static_cast<const std::uint32_t*>(in.data));
+      default: return kernels::execute(space_, plan, static_cast<std::uint64_t*>(out.data), static_cast<const std::uint64_t*>(in.data));
+    }
+  }
+
+  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) override {
+    Block* block = make<Block>();
+    block->backend = this;
+    ++references;
+    block->type = type;
+    block->bytes = count * bytes_of(type);
+    block->data = pool_.take(block->bytes);
+    return block;
+  }
+  void release(Block* block) override {
+    if (!block->lent) pool_.give(block->data, block->bytes);
+    destroy(block);
+  }
+  /// A block around memory of the user's own.
+  [[nodiscard]] Block* lend(ElementType type, std::int64_t count, void* data) {
+    Block* block = make<Block>();
+    block->backend = this;
+    ++references;
+    block->type = type;
+    block->bytes = count * bytes_of(type);
+    block->data = data;
+    block->lent = true;
+    return block;
+  }
+
+  void communicate(const CollectivePlan& plan, Block& out, const Block& in) override {
+    const detail::Region region(plan.operation);
+    const Group& group = communicators_.along(plan.axes);
+    counters_.record(plan, perform(plan, group, out, in), group.size);
+  }
+
+  /// Fills a slice from f(row-major index in the global array).
+  template <class T, class F>
+  void write(Block& block, const Placement& placement, const F& f) {
+    std::vector<T> slice(static_cast<std::size_t>(placement.local_size()));
+    for_each_element(placement, [&](std::int64_t local, std::int64_t global) { slice[static_cast<std::size_t>(local)] = static_cast<T>(f(global)); });
+    write(block, slice.data());
+  }
+  /// Host memory to a block, and back. Collective-free.
+  void write(Block& block, const void* from) { move<true>(block.data, const_cast<void*>(from), block.bytes); }
+  void read(const Block& block, void* to) { move<false>(block.data, to, block.bytes); }
+
+  /// Calls f(local index, global index) for every element of this rank's slice, both row-major.
+  template <class F>
+  void for_each_element(const Placement& placement, const F& f) const {
+    for_each_element_at(placement, coordinates, f);
+  }
+  template <class F>
+  void for_each_element_at(const Placement& placement, const Coordinates& at, const F& f) const {
+    std::int64_t index[max_rank]{};
+    const std::int64_t count = placement.local_size();
+    for (std::int64_t local = 0; local < count; ++local) {
+      std::int64_t global = 0;
+      for (int d = 0; d < placement.rank(); ++d) {
+        global = global * placement.dims[d].extent + slice_begin(placement.dims[d], mesh(), at) + index[d];
+      }
+      f(local, global);
+      for (int d = placement.rank() - 1; d >= 0 && ++index[d] == placement.dims[d].local(); --d) index[d] = 0;
+    }
+  }
+
+  [[nodiscard]] const Space& space() const { return space_; }
+  [[nodiscard]] Communicators& communicators() { return communicators_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
+
+ private:
+  template <class T>
+  static T* pointer(const Out<T>& operand) {
+    return static_cast<T*>(operand.block.data);
+  }
+  template <class T>
+  static const T* pointer(const In<T>& operand) {
+    return static_cast<const T*>(operand.block.data);
+  }
+  template <class X>
+  static const X& pointer(const X& other) {
+    return other;
+  }
+
+  int perform(const CollectivePlan& plan, const Group& group, Block& out, const Block& in) {
+    if constexpr (host_accessible) {
+      space_.fence();  // kernels may still be writing what is to be sent
+      return perform(plan, group, out.data, in.data);
+    } else {
+      // Device memory goes through a mirror: whether an MPI takes device pointers cannot be asked portably.
+      std::vector<char> received(static_cast<std::size_t>(out.bytes));
+      std::vector<char> sent(static_cast<std::size_t>(in.bytes));
+      read(in, sent.data());
+      if (&out == &in) received = sent;
+      const int calls = perform(plan, group, received.data(), sent.data());
+      write(out, received.data());
+      return calls;
+    }
+  }
+  static int perform(const CollectivePlan& plan, const Group& group, void* out, const void* in) {
+    switch (plan.collective) {
+      case Collective::all_reduce: return collectives::all_reduce(group, out, plan.count, plan.type, plan.combine);
+      case Collective::reduce_scatter: return collectives::reduce_scatter(group, in, out, plan.count / group.size, plan.type, plan.combine);
+      case Collective::all_gather: return collectives::all_gather(group, in, out, plan.count / group.size, plan.type);
+      case Collective::all_to_all: return collectives::all_to_all(group, in, out, plan.count, plan.type);
+      case Collective::broadcast: return collectives::broadcast(group, out, plan.count, plan.type);
+      case Collective::shift: return collectives::shift(group, in, out, plan.count, plan.type, plan.shift, plan.wraps);
+    }
+    return 0;
+  }
+
+  template <bool ToBlock>
+  void move(void* block, void* host, std::int64_t bytes) {
+    using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
+    const Kokkos::View<char*, memory_space, Unmanaged> there(static_cast<char*>(block), static_cast<std::size_t>(bytes));
+    const Kokkos::View<char*, Kokkos::HostSpace, Unmanaged> here(static_cast<char*>(host), static_cast<std::size_t>(bytes));
+    space_.fence();
+    if constexpr (ToBlock) {
+      Kokkos::deep_copy(there, here);
+    } else {
+      Kokkos::deep_copy(here, there);
+    }
+  }
+
+  std::vector<char> mesh_text_;
+  std::vector<char> layout_text_;
+  Space space_;
+  Communicators communicators_;
+  Counters counters_;
+  MemoryPool<memory_space> pool_;
+};
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,238 @@
+// Data in and out of tensors.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <mtf/ops/create.hpp>
+#include <mtf/world/world.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace detail {
+
+template <class T, class World, class... Dims>
+Ref<Value> checked_value(World& world, const char* name, std::int64_t given, std::int64_t expected_of_rank, const Dims&... dims) {
+  static_assert(require_placeable<World, Dims...>());
+  const ShapeValue shape = Shape<Dims...>(dims...).value();
+  require_legal(world.engine(), name, shape);
+  const std::int64_t expected = expected_of_rank < 0 ? size_of(shape) : expected_of_rank;
+  if (given != expected) {
+    raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " + std::to_string(expected));
+  }
+  return make_value(world.engine(), place(world.engine().rules, shape), element_type_of<T>::value);
+}
+
+/// The whole array on every rank, row-major: an allgather over the axes that split it.
+template <class T, class E>
+std::vector<T> gather_to_host(E& engine, const Value& value) {
+  complete(value, "to_host");
+  const Placement& placement = value.placement;
+  const AxisSet axes = placement.split_axes();
+  std::vector<T> result(static_cast<std::size_t>(placement.size()));
+  if (axes.empty()) {
+    engine.read(*value.block, result.data());
+    return result;
+  }
+  const std::int64_t parts = engine.mesh().size(axes);
+  const std::int64_t count = placement.local_size();
+  const Buffer gathered(engine.allocate(value.type(), count * parts));
+  engine.communicate({.collective = Collective::all_gather, .axes = axes, .count = count * parts, .type = value.type(), .operation = "to_host"},
+                     *gathered, *value.block);
+  std::vector<T> slices(result.size());
+  engine.read(*gathered, slices.data());
+  Coordinates at = engine.coordinates;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    std::int64_t rest = part;  // row-major position in the group
+    for (int axis = engine.mesh().rank() - 1; axis >= 0; --axis) {
+      if (!axes.has(axis)) continue;
+      at[axis] = rest % engine.mesh().axes[axis].size;
+      rest /= engine.mesh().axes[axis].size;
+    }
+    engine.for_each_element_at(placement, at, [&](std::int64_t local, std::int64_t global) {
+      result[static_cast<std::size_t>(global)] = slices[static_cast<std::size_t>(part * count + local)];
+    });
+  }
+  return result;
+}
+
+/// T with `Rank` stars, as Kokkos::View spells extents known at run time.
+template <class T, std::size_t Rank>
+struct ViewData {
+  using type = typename ViewData<T, Rank - 1>::type*;
+};
+template <class T>
+struct ViewData<T, 0> {
+  using type = T;
+};
+
+/// std::vector<bool> has no data; everything else is itself.
+template <class T>
+using host_element = std::conditional_t<std::same_as<T, bool>, std::uint8_t, T>;
+
+}  // namespace detail
+
+/// A tensor of shape [dims...] from the whole array, row-major, which every rank has. No communication. Throws if the number of
+/// elements is not that of the dims.
+template <element T, class World, dim_like... Dims>
+auto from_global(World& world, std::span<const T> global, const Dims&... dims) {
+  Ref<Value> value = detail::checked_value<T>(world, "from_global", static_cast<std::int64_t>(global.size()), -1, dims...);
+  world.engine().template write<T>(*value->block, value->placement, [&](std::int64_t i) { return global[static_cast<std::size_t>(i)]; });
+  return Tensor<World, T, Dims...>(Array{std::move(value), {}});
+}
+template <element T, class World, dim_like... Dims>
+auto from_global(World& world, const std::vector<T>& global, const Dims&... dims) {
+  return from_global<T>(world, std::span<const T>(global), dims...);
+}
+
+/// The same where only rank 0 has the array; the others' argument is not read. Communication: a broadcast of the array.
+template <element T, class World, dim_like... Dims>
+auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
+  auto& engine = world.engine();
+  const std::int64_t expected = size_of(Shape<Dims...>(dims...).value());
+  const auto given = world.agree(static_cast<std::int64_t>(global.size()));
+  Ref<Value> value = detail::checked_value<T>(world, "from_root", given, -1, dims...);
+  const Buffer whole(engine.allocate(element_type_of<T>::value, expected));
+  if (world.rank() == 0) engine.write(*whole, global.data());
+  engine.communicate({.collective = Collective::broadcast, .axes = engine.mesh().all(), .count = expected, .type = element_type_of<T>::value,
+                      .operation = "from_root"},
+                     *whole, *whole);
+  std::vector<T> host(static_cast<std::size_t>(expected));
+  engine.read(*whole, host.data());
+  engine.template write<T>(*value->block, value->placement, [&](std::int64_t i) { return host[static_cast<std::size_t>(i)]; });
+  return Tensor<World, T, Dims...>(Array{std::move(value), {}});
+}
+
+/// The whole array on every rank, row-major. Collective: an allgather over the axes that split it, after completing a pending
+/// sum. (bool comes as std::uint8_t.)
+template <operand X>
+auto to_host(const X& x) {
+  using T = detail::host_element<element_of<X>>;
+  const Array& array = detail::array_of(x);
+  auto& engine = static_cast<typename world_of<X>::engine_type&>(array.value->backend());
+  detail::require_open(engine, "to_host");
+  return detail::gather_to_host<T>(engine, *array.value);
+}
+
+/// The value of a scalar tensor. Collective if it is pending.
+template <operand X>
+auto item(const X& x) {
+  static_assert(dims_of<X>::size == 0, "mtf: item takes a scalar tensor; reduce x over its dims, or use to_host(x)");
+  return to_host(x)[0];
+}
+
+/// While it lives, memory of the user's own serves as a tensor's slice, and the user must not write to it. Builds with
+/// assertions check that at the end.
+template <class TensorType>
+class Lent {
+ public:
+  Lent(TensorType tensor, const void* data, std::int64_t bytes) : tensor_(std::move(tensor)), data_(data), bytes_(bytes), hash_(hash()) {}
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  ~Lent() {
+#ifndef NDEBUG
+    if (hash() != hash_) detail::end_job({}, "from_local: memory that was lent to a tensor was written to before the guard ended");
+#endif
+  }
+  [[nodiscard]] const TensorType& tensor() const { return tensor_; }
+
+ private:
+  [[nodiscard]] std::uint64_t hash() const {
+#ifndef NDEBUG
+    return hash_text({static_cast<const char*>(data_), static_cast<std::size_t>(bytes_)});
+#else
+    return 0;
+#endif
+  }
+  TensorType tensor_;
+  const void* data_;
+  std::int64_t bytes_;
+  std::uint64_t hash_;
+};
+
+/// A tensor of shape [dims...] from this rank's slice, a Kokkos view of the local extents. A contiguous row-major view is used in
+/// place: the returned guard lends it. Any other layout is copied. Throws unless the view's extents are the local ones.
+template <class World, class ViewType, dim_like... Dims>
+auto from_local(World& world, const ViewType& view, const Dims&... dims) {
+  using T = typename ViewType::non_const_value_type;
+  static_assert(ViewType::rank == sizeof...(Dims), "mtf: from_local: the view's rank is not the number of dims");
+  static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ViewType::memory_space>::accessible,
+                "mtf: from_local takes a view the host can access; make a mirror first");
+  static_assert(require_placeable<World, Dims...>());
+  auto& engine = world.engine();
+  const ShapeValue shape = Shape<Dims...>(dims...).value();
+  require_legal(engine, "from_local", shape);
+  const Placement placement = place(engine.rules, shape);
+  bool contiguous = true;
+  std::int64_t stride = 1;
+  for (int d = placement.rank() - 1; d >= 0; --d) {
+    const auto r = static_cast<std::size_t>(d);
+    const auto extent = static_cast<std::int64_t>(view.extent(r));
+    if (extent != placement.dims[d].local()) {
+      raise("from_local", "extent " + std::to_string(extent) + " of the view in dim \"" + std::string(placement.dims[d].name.text) + "\" is not the local " +
+                              std::to_string(placement.dims[d].local()));
+    }
+    contiguous = contiguous && (extent == 1 || static_cast<std::int64_t>(view.stride(static_cast<unsigned>(r))) == stride);
+    stride *= extent;
+  }
+  Ref<Value> value(make<Value>());
+  value->placement = placement;
+  const std::int64_t bytes = placement.local_size() * static_cast<std::int64_t>(sizeof(T));
+  if (contiguous) {
+    value->block = Buffer(engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data())));
+  } else {
+    value->block = Buffer(engine.allocate(element_type_of<T>::value, placement.local_size()));
+    CopyPlan plan;
+    plan.loop.operands = 2;
+    const StridedShape row = row_major(placement);
+    for (int d = 0; d < placement.rank(); ++d) {
+      plan.loop.dims.push_back({row[d].extent, {row[d].stride, static_cast<std::int64_t>(view.stride(static_cast<unsigned>(d)))}});
+    }
+    const Buffer source(engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data())));
+    engine.copy(plan, *value->block, *source);
+    engine.space().fence();
+  }
+  using Result = Tensor<World, T, Dims...>;
+  const void* watched = value->block->data;
+  return Lent<Result>(Result(Array{std::move(value), {}}), watched, bytes);
+}
+
+/// This rank's slice: a Kokkos view of the local extents, and for every dim the global index at which the slice begins.
+template <class ViewType, std::size_t Rank>
+struct LocalView {
+  ViewType view;
+  std::array<std::int64_t, Rank> begin{};
+};
+
+/// The slice of x that this rank holds, without a copy. Completes a pending sum, which is collective. At most 8 dims.
+template <operand X>
+auto local_view(const X& x) {
+  constexpr std::size_t rank = static_cast<std::size_t>(dims_of<X>::size);
+  static_assert(rank <= 8, "mtf: local_view: a Kokkos view has at most 8 dims");
+  using World = world_of<X>;
+  using T = element_of<X>;
+  const Array& array = detail::array_of(x);
+  auto& engine = static_cast<typename World::engine_type&>(array.value->backend());
+  detail::require_open(engine, "local_view");
+  complete(*array.value, "local_view");
+  engine.space().fence();
+  const Placement& placement = array.value->placement;
+  using ViewType = Kokkos::View<typename detail::ViewData<const T, rank>::type, Kokkos::LayoutRight, typename World::engine_type::memory_space,
+                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  Kokkos::LayoutRight extents;
+  LocalView<ViewType, rank> result;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const PlacedDim& dim = placement.dims[static_cast<int>(d)];
+    extents.dimension[d] = static_cast<std::size_t>(dim.local());
+    result.begin[d] = slice_begin(dim, engine.mesh(), engine.coordinates);
+  }
+  result.view = ViewType(static_cast<const T*>(array.value->block->data), extents);
+  return result;
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,183 @@
+// World: the running SPMD program over a mesh of processors.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mtf/runtime/session.hpp>
+#include <mtf/tensor/variable.hpp>
+#include <mtf/world/engine.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// What a World takes at run time.
+struct WorldOptions {
+  std::string_view mesh;    ///< sizes of dynamic axes, "rows:2;cols:2"; of a dynamic_mesh also the axes and their order
+  std::string_view layout;  ///< the rules of a dynamic_layout, "batch:rows;d_ff:cols"
+  std::uint64_t seed = 0;   ///< of the initial values of variables
+};
+
+namespace detail {
+
+/// Rules and the texts their names refer to.
+struct WorldRules {
+  std::vector<char> mesh_text;
+  std::vector<char> layout_text;
+  PlacementRules rules;
+};
+
+/// Reads and checks all that is known at start; throws one plan_error with every violated rule.
+template <class Mesh, class Layout>
+[[nodiscard]] WorldRules read_rules(const WorldOptions& options) {
+  WorldRules result;
+  result.mesh_text.assign(options.mesh.begin(), options.mesh.end());
+  result.layout_text.assign(options.layout.begin(), options.layout.end());
+  Violations violations;
+  const MeshValue given = parse_mesh({result.mesh_text.data(), result.mesh_text.size()}, violations);
+  MeshValue mesh = Mesh::has_static_names ? Mesh::value() : given;
+  if (Mesh::has_static_names) {
+    for (AxisValue& axis : mesh.axes) {
+      const int at = given.find(axis.name);
+      if (at >= 0 && (axis.size == dynamic || axis.size == given.axes[at].size)) {
+        axis.size = given.axes[at].size;
+      } else if (at >= 0 || axis.size == dynamic) {
+        raise("World", "axis \"" + std::string(axis.name.text) + "\"" +
+                           (at >= 0 ? " has static size " + std::to_string(axis.size) + ", the mesh text says " + std::to_string(given.axes[at].size)
+                                    : std::string(" has a dynamic size, which the mesh text does not give; write \"") + std::string(axis.name.text) + ":N\""));
+      }
+    }
+    for (const AxisValue& axis : given.axes) {
+      if (mesh.find(axis.name) < 0) raise("World", "the mesh text names axis \"" + std::string(axis.name.text) + "\", which the mesh type lacks");
+    }
+  }
+  const LayoutValue layout = Layout::is_static ? Layout::value() : parse_layout({result.layout_text.data(), result.layout_text.size()}, violations);
+  result.rules = resolve(layout, mesh, violations);
+  require_none("World on mesh " + describe(mesh), violations);
+  return result;
+}
+
+template <class Mesh, class Layout>
+constexpr bool require_rules() {
+  if constexpr (Layout::is_static && Mesh::has_static_names) {
+    constexpr Violations violations = [] {
+      Violations found;
+      (void)resolve(Layout::value(), Mesh::value(), found);
+      return found;
+    }();
+    static_assert(find(violations, Fault::unknown_axis) < 0, "mtf: " MTF_RULE_UNKNOWN_AXIS);
+    static_assert(find(violations, Fault::repeated_rule) < 0, "mtf: " MTF_RULE_REPEATED_RULE);
+    static_assert(find(violations, Fault::repeated_axis) < 0, "mtf: " MTF_RULE_REPEATED_AXIS);
+  }
+  return true;
+}
+
+}  // namespace detail
+
+/// The program on a mesh of processors: communicators, one execution-space instance, memory, variables, counters. Every rank
+/// of the communicator makes it with the same arguments, and calls the same operations in the same order.
+///
+/// Operations find their world through an operand. Not movable; tensors may outlive it but not be used then.
+template <mesh_like MeshType, layout_like LayoutType, class Space = Kokkos::DefaultExecutionSpace>
+class World {
+ public:
+  using mesh_type = MeshType;
+  using layout_type = LayoutType;
+  using engine_type = Engine<Space>;
+
+  /// Collective over `comm`, whose size must be that of the mesh; the communicator is duplicated. MPI and Kokkos must be
+  /// initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used.
+  explicit World(MPI_Comm comm, const WorldOptions& options = {}, const Space& space = Space())
+      : seed_(options.seed), exceptions_(std::uncaught_exceptions()) {
+    static_assert(detail::require_rules<MeshType, LayoutType>());
+    detail::WorldRules rules = detail::read_rules<MeshType, LayoutType>(options);
+    engine_ = Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  ~World() {
+    Engine<Space>& e = engine();
+    if (std::uncaught_exceptions() > exceptions_ && !plan_error::in_flight()) {
+      // The other ranks may wait in another collective; freeing communicators would wait for them.
+      detail::unwound_place = describe_rank();
+      if (detail::boundaries == 0) detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
+      return;
+    }
+    registry_.clear();
+    e.closed = true;
+    e.communicators().close();
+  }
+
+  [[nodiscard]] engine_type& engine() const { return static_cast<engine_type&>(*engine_); }
+  [[nodiscard]] Registry& registry() { return registry_; }
+  [[nodiscard]] const Registry& registry() const { return registry_; }
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  [[nodiscard]] Counters& counters() { return engine().counters(); }
+  [[nodiscard]] const MeshValue& mesh() const { return engine().mesh(); }
+
+  [[nodiscard]] int rank() const { return engine().communicators().world().rank; }
+  [[nodiscard]] int size() const { return engine().communicators().world().size; }
+  [[nodiscard]] const Coordinates& coordinates() const { return engine().coordinates; }
+  /// The communicator of this rank's group along an axis; collective at first use. It belongs to the world.
+  [[nodiscard]] MPI_Comm axis_comm(std::string_view axis) {
+    const int at = mesh().find(Name(axis));
+    if (at < 0) raise("axis_comm", "the mesh " + mtf::describe(mesh()) + " has no axis \"" + std::string(axis) + "\"");
+    return engine().communicators().along(AxisSet::of(at)).comm;
+  }
+  /// Totals of the collectives along exactly these axes, of all kinds together.
+  template <class... Axes>
+  [[nodiscard]] CollectiveTotals totals(const Axes&... axes) const {
+    AxisSet set;
+    ((set |= AxisSet::of(mesh().find(Name(std::string_view(axes))))), ...);
+    return engine().counters().sum([&](const CollectiveTotals& t) { return t.axes == set; });
+  }
+
+  /// The value of rank 0 on every rank: for control flow that depends on time, files or NaN checks. Collective.
+  template <class V>
+  [[nodiscard]] V agree(V value) {
+    static_assert(std::is_trivially_copyable_v<V>, "mtf: agree takes trivially copyable values");
+    detail::check_mpi(MPI_Bcast(&value, static_cast<int>(sizeof(V)), MPI_BYTE, 0, engine().communicators().world().comm), "agree");
+    return value;
+  }
+  /// Whether replicas of every variable are bitwise equal and all ranks have run the same collectives. Collective.
+  [[nodiscard]] bool verify_replicas() {
+    bool equal = true;
+    for (const auto& state : registry_.all()) equal = replicas_equal(*state->leaf.value) && equal;
+    return all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
+  }
+  /// "rank 3 (rows=1, cols=1)".
+  [[nodiscard]] std::string describe_rank() const {
+    std::string text = "rank " + std::to_string(rank()) + " (";
+    for (int i = 0; i < mesh().rank(); ++i) {
+      text += (i > 0 ? ", " : "") + std::string(mesh().axes[i].name.text) + "=" + std::to_string(coordinates()[i]);
+    }
+    return text + ")";
+  }
+
+ private:
+  static bool all_equal(std::uint64_t hash, const Group& group) {
+    std::uint64_t extremes[2] = {hash, ~hash};
+    detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "verify_replicas");
+    return extremes[0] == ~extremes[1];
+  }
+  bool replicas_equal(const Value& value) {
+    std::vector<char> bytes(static_cast<std::size_t>(value.block->bytes));
+    engine().read(*value.block, bytes.data());
+    const std::uint64_t hash = hash_text({bytes.data(), bytes.size()});
+    const AxisSet axes = mesh().all() - value.placement.split_axes();
+    return axes.empty() || all_equal(hash, engine().communicators().along(axes));
+  }
+
+  Ref<Backend> engine_;
+  Registry registry_;
+  std::uint64_t seed_;
+  int exceptions_;
+};
+
+}  // namespace v0
+}  // namespace mtf
