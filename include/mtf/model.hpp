@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/core.hpp>
+#include <mtf/nn/language_model.hpp>
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/cast.hpp>
 #include <mtf/ops/create.hpp>
@@ -14,3 +15,6 @@
 #include <mtf/ops/reduce.hpp>
 #include <mtf/ops/reshape.hpp>
 #include <mtf/ops/softmax.hpp>
+#include <mtf/optim/adam.hpp>
+#include <mtf/optim/schedule.hpp>
+#include <mtf/optim/sgd.hpp>

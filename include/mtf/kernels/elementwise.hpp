@@ -86,10 +86,11 @@ struct Slope {
   int which;
   template <class... Ts>
   MTF_FUNCTION T operator()(T dy, Ts... arguments) const {
-    int position = 0;
-    // Braces fix the order in which the arguments are numbered.
-    const Dual<T> y = std::apply(f, std::tuple<Dual<std::enable_if_t<sizeof(Ts) != 0, T>>...>{Dual<T>(arguments, position++ == which ? T(1) : T(0))...});
-    return dy * y.slope;
+    return dy * slope(std::index_sequence_for<Ts...>{}, arguments...);
+  }
+  template <std::size_t... I, class... Ts>
+  MTF_FUNCTION T slope(std::index_sequence<I...>, Ts... arguments) const {
+    return f(Dual<T>(arguments, static_cast<int>(I) == which ? T(1) : T(0))...).slope;
   }
 };
 

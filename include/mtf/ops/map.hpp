@@ -32,6 +32,14 @@ struct Scale {
   }
 };
 
+template <class F, class T, class Indices>
+inline constexpr bool invocable_on_duals = false;
+template <class F, class T, std::size_t... I>
+inline constexpr bool invocable_on_duals<F, T, std::index_sequence<I...>> = std::is_invocable_r_v<Dual<T>, const F&, std::enable_if_t<sizeof(I) != 0, Dual<T>>...>;
+/// Whether F can be evaluated on N dual numbers.
+template <class F, class T, std::size_t N>
+inline constexpr bool differentiable = invocable_on_duals<F, T, std::make_index_sequence<N>>;
+
 template <std::size_t N>
 [[nodiscard]] constexpr ShapeValue map_shape(const std::array<Array, N>& xs) {
   ShapeValue shape;
@@ -133,6 +141,9 @@ template <class E, class R, class T, class F, std::size_t N>
         auto* operation = make<LinearMapGradient<E, T, F, N>>(f);
         for (const Array& x : xs) operation->placements.push_back(x.value->placement);
         record<E, T>(result, name, operation, xs);
+      } else if constexpr (!detail::differentiable<F, T, N>) {
+        raise(name, std::string("the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
+                                "stop_gradient(x) its operands"));
       } else {
         auto* operation = make<MapGradient<E, T, F, N>>(f);
         for (std::size_t i = 0; i < N; ++i) operation->arguments[i] = xs[i].value;

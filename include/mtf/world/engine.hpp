@@ -11,6 +11,7 @@
 #include <mtf/kernels/cross_entropy.hpp>
 #include <mtf/kernels/elementwise.hpp>
 #include <mtf/kernels/gather.hpp>
+#include <mtf/kernels/optimizer.hpp>
 #include <mtf/kernels/random.hpp>
 #include <mtf/kernels/reduce.hpp>
 #include <mtf/runtime/communicators.hpp>

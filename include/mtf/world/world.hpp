@@ -17,8 +17,8 @@ inline namespace v0 {
 
 /// What a World takes at run time.
 struct WorldOptions {
-  std::string_view mesh;    ///< sizes of dynamic axes, "rows:2;cols:2"; of a dynamic_mesh also the axes and their order
-  std::string_view layout;  ///< the rules of a dynamic_layout, "batch:rows;d_ff:cols"
+  std::string_view mesh{};    ///< sizes of dynamic axes, "rows:2;cols:2"; of a dynamic_mesh also the axes and their order
+  std::string_view layout{};  ///< the rules of a dynamic_layout, "batch:rows;d_ff:cols"
   std::uint64_t seed = 0;   ///< of the initial values of variables
 };
 

@@ -1,0 +1,69 @@
+// Multi-head self-attention.
+#pragma once
+
+#include <mtf/ops/arithmetic.hpp>
+#include <mtf/ops/create.hpp>
+#include <mtf/ops/einsum.hpp>
+#include <mtf/ops/random.hpp>
+#include <mtf/ops/reshape.hpp>
+#include <mtf/ops/softmax.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// mask[Length, Memory]: 0 where memory <= position, else -1e9, added to the logits of causal attention.
+template <floating T, class World, dim_like Length, dim_like Memory>
+auto causal_mask(World& world, const Length& length, const Memory& memory) {
+  const auto visible = [](T position, T seen) { return seen <= position ? T(0) : T(-1e9); };
+  return map(visible, range<T>(world, length), range<T>(world, memory));
+}
+
+/// Dims of attention: x has [Batch, Length, Model]; Memory is Length under the name that keys and values use.
+template <dim_like BatchDim, dim_like LengthDim, dim_like MemoryDim, dim_like ModelDim, dim_like HeadsDim, dim_like KvDim>
+struct AttentionDims {
+  using Batch = BatchDim;
+  using Length = LengthDim;
+  using Memory = MemoryDim;
+  using Model = ModelDim;
+  using Heads = HeadsDim;
+  using Kv = KvDim;
+};
+
+/// y = softmax(q k + mask) v wo, with q, k, v = x wq, x wk, x wv and the scale 1 / sqrt(d_kv) folded into the initial value of wq;
+/// no biases. Communication if Heads is split: one allreduce of the output forward, one of x's gradient backward.
+template <class World, floating T, class Dims>
+struct SelfAttention {
+  using Batch = typename Dims::Batch;
+  using Length = typename Dims::Length;
+  using Memory = typename Dims::Memory;
+  using Model = typename Dims::Model;
+  using Heads = typename Dims::Heads;
+  using Kv = typename Dims::Kv;
+
+  Variable<World, T, Model, Heads, Kv> wq, wk, wv;
+  Variable<World, T, Heads, Kv, Model> wo;
+
+  SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv)
+      : wq(variable<T>(world, scope / "q", init::normal(stddev(d_model.extent() * d_kv.extent())), d_model, heads, d_kv)),
+        wk(variable<T>(world, scope / "k", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
+        wv(variable<T>(world, scope / "v", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
+        wo(variable<T>(world, scope / "o", init::normal(stddev(heads.extent() * d_kv.extent())), heads, d_kv, d_model)) {}
+
+  /// x[Batch, Length, Model] and mask[Length, Memory] to y[Batch, Length, Model]. The dropout noise of the weights is shared
+  /// over Length.
+  template <operand X, operand Mask>
+  auto operator()(const X& x, const Mask& mask, double dropout_rate, const Key& key) const {
+    const auto q = einsum<Batch, Length, Heads, Kv>(x, wq);
+    const auto k = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wk));
+    const auto v = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wv));
+    const auto weights = softmax<Memory>(einsum<Batch, Heads, Length, Memory>(q, k) + mask);
+    const auto kept = dropout<Batch, Heads, Memory>(weights, dropout_rate, key);
+    return einsum<Batch, Length, Model>(einsum<Batch, Length, Heads, Kv>(kept, v), wo);
+  }
+
+ private:
+  static double stddev(std::int64_t fan) { return 1 / mtf::sqrt(static_cast<double>(fan)); }
+};
+
+}  // namespace v0
+}  // namespace mtf

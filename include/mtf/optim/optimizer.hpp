@@ -1,0 +1,36 @@
+// What optimizers share: slots beside variables, and updates in place.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include <mtf/ops/gradients.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace detail {
+
+/// Memory of a variable that may be written: its own if nobody holds the present version, else a copy.
+template <class E>
+[[nodiscard]] Ref<Value> writable(E& engine, const VariableState& state) {
+  const Ref<Value>& value = state.leaf.value;
+  if (value->references == 1 && value->block->references == 1 && !value->block->lent) return value;
+  Ref<Value> copy = make_value(engine, value->placement, value->type());
+  const StridedShape shape = row_major(value->placement);
+  engine.copy(plan_copy(shape, shape), *copy->block, *value->block);
+  return copy;
+}
+
+/// The optimizer's own variable beside `state`: its path, "/" and `name`; zero at first, not trainable.
+[[nodiscard]] inline VariableState& slot(Registry& registry, const VariableState& state, std::string_view name) {
+  const Scope path = state.path / name;
+  if (VariableState* found = registry.find(path.view())) return *found;
+  const ElementOperations* elements = state.leaf.node->elements;
+  return registry.add(path, elements->fill(state.leaf.value->backend(), state.placement(), 0.0), elements, false);
+}
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace mtf

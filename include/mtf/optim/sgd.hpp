@@ -1,0 +1,47 @@
+// Stochastic gradient descent, with or without momentum.
+#pragma once
+
+#include <mtf/optim/optimizer.hpp>
+#include <mtf/plan/optimizer.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// w -= v with v = momentum v + rate g. (Mesh-TensorFlow's momentum optimizer applies the velocity of the step before;
+/// that is a fault and not copied.)
+///
+/// `T` is the element type of the variables. Communication of a step: what completes the gradients, one allreduce for each
+/// variable that is replicated over an axis of the batch.
+template <class World, floating T>
+class Sgd {
+ public:
+  explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}
+
+  void apply(const VariableGradients& gradients, double rate) {
+    using E = typename World::engine_type;
+    E& engine = world_->engine();
+    for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
+      VariableState& state = *gradients.variables[i];
+      const Ref<Value>& gradient = gradients.values[i];
+      complete(*gradient, state.path.view().data());
+      const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum_};
+      Ref<Value> w = detail::writable(engine, state);
+      if (momentum_ == 0) {
+        engine.run(plan, out<T>(w), in<T>(gradient));
+      } else {
+        VariableState& velocity = detail::slot(world_->registry(), state, "momentum_v");
+        Ref<Value> v = detail::writable(engine, velocity);
+        engine.run(plan, out<T>(w), out<T>(v), in<T>(gradient));
+        velocity.assign(std::move(v));
+      }
+      state.assign(std::move(w));
+    }
+  }
+
+ private:
+  World* world_;
+  double momentum_;
+};
+
+}  // namespace v0
+}  // namespace mtf
