@@ -63,6 +63,11 @@ using Violations = InlineVector<Violation, 16>;
 constexpr void add(Violations& list, const Violation& violation) {
   if (!list.full()) list.push_back(violation);
 }
+/// Whether two violations say the same, wherever they were found.
+[[nodiscard]] constexpr bool same_facts(const Violation& a, const Violation& b) {
+  return a.fault == b.fault && a.dim == b.dim && a.other_dim == b.other_dim && a.axis == b.axis && a.extent == b.extent &&
+         a.other_extent == b.other_extent;
+}
 /// First violation of this kind, or -1.
 [[nodiscard]] constexpr int find(const Violations& list, Fault fault) {
   for (int i = 0; i < list.size(); ++i) {

@@ -56,6 +56,23 @@ class LanguageModel {
     for (std::int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(world, scope / "layer" / i, dims);
   }
 
+  /// Every rule that a layout breaks in some operation of the model, each once: for layouts that arrive as text.
+  [[nodiscard]] static constexpr Violations check(const PlacementRules& rules, const D& dims) {
+    const auto shape = [](const auto&... parts) { return Shape(parts...).value(); };
+    Violations all;
+    for (const ShapeValue& operation : {shape(dims.batch, dims.length, dims.d_model, dims.vocab),
+                                        shape(dims.batch, dims.length, dims.d_model, dims.heads, dims.d_kv),
+                                        shape(dims.batch, dims.length, dims.memory, dims.heads, dims.d_kv),
+                                        shape(dims.batch, dims.length, dims.d_model, dims.d_ff)}) {
+      for (const Violation& violation : mtf::check(rules, operation, false)) {
+        bool known = false;
+        for (const Violation& other : all) known = known || same_facts(violation, other);
+        if (!known) add(all, violation);
+      }
+    }
+    return all;
+  }
+
   /// logits[Batch, Length, Vocab] of token ids[Batch, Length]. `key` seeds dropout, which `training` switches on.
   auto logits(const Tokens& tokens, bool training, const Key& key) const {
     const double rate = training ? options_.dropout : 0;

@@ -123,6 +123,8 @@ class World {
   [[nodiscard]] int rank() const { return engine().communicators().world().rank; }
   [[nodiscard]] int size() const { return engine().communicators().world().size; }
   [[nodiscard]] const Coordinates& coordinates() const { return engine().coordinates; }
+  /// The world's own duplicate of the communicator it was made with.
+  [[nodiscard]] MPI_Comm comm() const { return engine().communicators().world().comm; }
   /// The communicator of this rank's group along an axis; collective at first use. It belongs to the world.
   [[nodiscard]] MPI_Comm axis_comm(std::string_view axis) {
     const int at = mesh().find(Name(axis));

@@ -1,0 +1,27 @@
+// What the command line sets.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+struct Options {
+  std::string text;
+  std::string layout = "data";
+  std::string mesh;
+  std::int64_t steps = 2000;
+  double minutes = 0;  // 0: no limit
+  double learning_rate = 2e-3;
+  std::int64_t warmup = 100;
+  std::int64_t batch = 32;
+  std::int64_t length = 128;
+  std::int64_t d_model = 192;
+  std::int64_t layers = 3;
+  std::int64_t heads = 6;
+  std::int64_t d_kv = 32;
+  std::int64_t d_ff = 768;
+  double dropout = 0;
+  std::uint64_t seed = 1;
+  std::int64_t generate = 300;
+  double temperature = 0.8;
+  double held_out = 0.05;
+};

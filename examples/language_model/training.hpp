@@ -1,0 +1,176 @@
+// Training, evaluation and generation: written once for every layout.
+#pragma once
+
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include <sys/resource.h>
+
+#include <mtf/mtf.hpp>
+
+#include "options.hpp"
+#include "progress.hpp"
+#include "text.hpp"
+
+struct Batch  : mtf::Dim<"batch"> {};
+struct Length : mtf::Dim<"length"> {};
+struct Memory : mtf::Dim<"memory_length"> {};  // length, as keys and values see it
+struct Model  : mtf::Dim<"d_model"> {};
+struct Heads  : mtf::Dim<"heads"> {};
+struct Kv     : mtf::Dim<"d_kv"> {};
+struct Ff     : mtf::Dim<"d_ff"> {};
+struct Vocab  : mtf::Dim<"vocab"> {};
+
+struct ModelDims {
+  Batch batch;
+  Length length;
+  Memory memory;
+  Model d_model;
+  Heads heads;
+  Kv d_kv;
+  Ff d_ff;
+  Vocab vocab;
+};
+
+inline constexpr std::int64_t byte_values = 256;
+
+template <class World>
+using ByteModel = mtf::LanguageModel<World, float, ModelDims>;
+
+template <class World>
+auto tokens(World& world, const std::vector<std::int32_t>& ids, std::int64_t batch, const ModelDims& dims) {
+  return mtf::from_global(world, ids, Batch{batch}, dims.length);
+}
+
+/// Mean bits per byte of the text from `begin` to its end; every byte is predicted once.
+template <class World>
+double bits_per_byte(World& world, const ByteModel<World>& model, const std::vector<unsigned char>& text, std::size_t begin) {
+  const mtf::inference no_graph(world);
+  const ModelDims& dims = model.dims();
+  double nats = 0;
+  for (std::size_t position = begin; position < text.size();) {
+    const TokenRows rows = next_rows(text, position, dims.batch.extent(), dims.length.extent());
+    const auto loss = model.loss(tokens(world, rows.inputs, dims.batch.extent(), dims), tokens(world, rows.targets, dims.batch.extent(), dims), false, {});
+    nats += static_cast<double>(mtf::item(loss)) * static_cast<double>(dims.batch.extent() * dims.length.extent());
+  }
+  return nats / static_cast<double>(text.size() - begin) / std::numbers::ln2;
+}
+
+/// Continues `prompt` byte by byte, drawing from the softmax of logits / temperature.
+template <class World>
+std::string generate(World& world, const ByteModel<World>& model, const std::string& prompt, const Options& options) {
+  const mtf::inference no_graph(world);
+  const ModelDims& dims = model.dims();
+  // The smallest batch that the layout can split; all rows are the same.
+  const std::int64_t batch = mtf::place(world.engine().rules, mtf::DimValue{Batch::name, 1}).parts;
+  const std::int64_t length = dims.length.extent();
+  std::string text = prompt;
+  for (std::int64_t i = 0; i < options.generate; ++i) {
+    const auto context = std::min(static_cast<std::int64_t>(text.size()), length);
+    std::vector<std::int32_t> row(static_cast<std::size_t>(batch * length), 0);
+    for (std::int64_t r = 0; r < batch; ++r) {
+      for (std::int64_t c = 0; c < context; ++c) {
+        row[static_cast<std::size_t>(r * length + c)] = static_cast<unsigned char>(text[text.size() - static_cast<std::size_t>(context - c)]);
+      }
+    }
+    const std::vector<float> logits = mtf::to_host(model.logits(tokens(world, row, batch, dims), false, {}));
+    const float* last = logits.data() + (context - 1) * byte_values;
+    // Gumbel's trick: the largest of logits / temperature plus Gumbel noise is a draw from their softmax.
+    const auto noise = mtf::to_host(mtf::random_uniform_of<double>(world, mtf::seed{options.seed} / "generate" / i, 0.0, 1.0, dims.vocab));
+    std::size_t best = 0;
+    double best_score = -1e300;
+    for (std::size_t v = 0; v < noise.size(); ++v) {
+      const double score = static_cast<double>(last[v]) - options.temperature * std::log(-std::log(noise[v]));
+      if (score > best_score) {
+        best_score = score;
+        best = v;
+      }
+    }
+    text.push_back(static_cast<char>(best));
+  }
+  return text.substr(prompt.size());
+}
+
+/// Text with everything that would upset a terminal shown as '?'.
+inline std::string printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 32 && c != '\n') c = '?';
+  }
+  return text;
+}
+
+/// Wire bytes by axes and memory by rank. Collective.
+template <class World>
+void report_costs(World& world) {
+  std::string by_axes;
+  std::vector<std::uint32_t> seen;
+  for (const mtf::CollectiveTotals& totals : world.counters().all()) {
+    if (std::find(seen.begin(), seen.end(), totals.axes.bits) != seen.end() || world.mesh().size(totals.axes) == 1) continue;
+    seen.push_back(totals.axes.bits);
+    std::string axes;
+    for (int i = 0; i < world.mesh().rank(); ++i) {
+      if (totals.axes.has(i)) axes += (axes.empty() ? "" : "+") + std::string(world.mesh().axes[i].name.text);
+    }
+    const auto sum = world.counters().sum([&](const mtf::CollectiveTotals& t) { return t.axes == totals.axes; });
+    by_axes += fmt::format("  {}: {:.1f} MB sent per rank in {} collectives\n", axes, sum.wire_bytes / 1e6, sum.count);
+  }
+  mtf::print(world, "communication of training\n{}", by_axes.empty() ? "  none\n" : by_axes);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const double mine[2] = {static_cast<double>(world.engine().pool().peak_bytes()) / 1e6, static_cast<double>(usage.ru_maxrss) / 1e3};
+  std::vector<double> all(2 * static_cast<std::size_t>(world.size()));
+  MPI_Allgather(mine, 2, MPI_DOUBLE, all.data(), 2, MPI_DOUBLE, world.comm());
+  std::string by_rank;
+  for (std::size_t r = 0; 2 * r < all.size(); ++r) {
+    by_rank += fmt::format("  rank {}: {:.1f} MB in tensors, {:.1f} MB in all\n", r, all[2 * r], all[2 * r + 1]);
+  }
+  mtf::print(world, "peak memory\n{}", by_rank);
+}
+
+template <class World>
+void train(World& world, const Options& options) {
+  const std::vector<unsigned char> text = read_text(options.text, world.comm());
+  const ModelDims dims{options.batch, options.length, options.length, options.d_model, options.heads, options.d_kv, options.d_ff, byte_values};
+  mtf::require_none("language model", ByteModel<World>::check(world.engine().rules, dims));
+  const std::size_t held_out = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - options.held_out));
+  if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
+    throw std::runtime_error("\"" + options.text + "\" is too short: its training part must be longer than --length, and some must be left to hold out");
+  }
+  ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout});
+  mtf::Adam<World, float> adam(world);
+  std::int64_t parameters = 0;
+  for (const auto& state : world.registry().all()) parameters += state->placement().size();
+  mtf::print(world, "{} bytes of text, {} parameters, mesh {}, layout {}\n", text.size(), parameters, mtf::describe(world.mesh()), options.layout);
+
+  const double limit = options.minutes * 60;
+  Progress progress(options.steps, limit, world.rank() == 0);
+  const mtf::Key key = mtf::seed{options.seed} / "dropout";
+  double elapsed = 0;
+  std::int64_t done = 0;
+  while (done < options.steps && (limit == 0 || elapsed < limit)) {
+    const TokenRows rows = random_rows(text, held_out, options.batch, options.length, options.seed, done);
+    const auto loss = model.loss(tokens(world, rows.inputs, options.batch, dims), tokens(world, rows.targets, options.batch, dims), true, key / done);
+    // With a time limit the decay follows whichever ends first, the steps or the time.
+    const double fraction = std::max(static_cast<double>(done) / static_cast<double>(options.steps), limit > 0 ? elapsed / limit : 0.0);
+    adam.apply(mtf::gradients_of_variables(world, loss), options.learning_rate * mtf::linear_warmup(done, options.warmup) * (1 - fraction));
+    ++done;
+    elapsed = world.agree(progress.elapsed());
+    if (progress.due(done, elapsed)) {
+      const double value = static_cast<double>(mtf::item(loss));
+      if (!std::isfinite(value)) throw std::runtime_error("the loss is not finite at step " + std::to_string(done) + "; try a smaller --learning-rate");
+      progress.show(done, value, done * options.batch * options.length, elapsed);
+    }
+  }
+  progress.finish();
+  mtf::print(world, "trained {} steps in {:.1f} s\n", done, elapsed);
+  report_costs(world);
+  const double held_out_bits = bits_per_byte(world, model, text, held_out);
+  const Compression others = world.rank() == 0 ? compress(text) : Compression{};
+  mtf::print(world, "bits per byte: {:.4f} held out (gzip -9: {:.4f}, xz -9: {:.4f} over the whole file)\n", held_out_bits, others.gzip, others.xz);
+  if (options.generate > 0) {
+    const std::string prompt(text.begin() + static_cast<std::ptrdiff_t>(held_out), text.begin() + static_cast<std::ptrdiff_t>(std::min(held_out + 64, text.size())));
+    mtf::print(world, "generated after \"{}\":\n{}\n", printable(prompt), printable(generate(world, model, prompt, options)));
+  }
+}
