@@ -1,0 +1,3 @@
+#include <mtf/core/config.hpp>
+
+int main() {}

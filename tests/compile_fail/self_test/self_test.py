@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Checks the compile-fail runner itself: each file here has a fault that the runner must notice, or none.
+
+usage: self_test.py RUNNER [options of the runner]
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+# file -> (exit status, words that the runner must print)
+EXPECTED = {
+    "holds": (0, ""),
+    "mistake_compiles": (1, "the mistake compiles"),
+    "other_words": (1, "not in the output: words that no compiler prints"),
+    "rejected_words": (1, "must not be in the output"),
+    "first_line": (1, "not in the first error line"),
+    "too_long": (1, "lines of output, at most 1 were promised"),
+    "twin_broken": (99, "the correct twin does not compile"),
+    "expects_nothing": (99, "no EXPECT-ERROR line"),
+}
+
+
+def main():
+    here = Path(__file__).resolve().parent
+    wrong = 0
+    if {path.stem for path in here.glob("*.cpp")} != set(EXPECTED):
+        print("the files here are not the ones that this test knows")
+        wrong += 1
+    for name, (status, words) in EXPECTED.items():
+        run = subprocess.run([sys.argv[1], str(here / f"{name}.cpp"), *sys.argv[2:]], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, check=False)
+        if run.returncode != status or words not in run.stdout:
+            print(f"{name}: exit {run.returncode}, expected {status} and the words '{words}':\n{run.stdout}")
+            wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
