@@ -52,6 +52,7 @@ int start(int argc, char** argv) {
   app.add_option("--heads", options.heads, "attention heads")->check(CLI::PositiveNumber);
   app.add_option("--d-kv", options.d_kv, "width of keys and values")->check(CLI::PositiveNumber);
   app.add_option("--d-ff", options.d_ff, "width of the feed-forward layer")->check(CLI::PositiveNumber);
+  app.add_option("--embedding-stddev", options.embedding_stddev, "standard deviation of the initial embeddings")->check(CLI::PositiveNumber);
   app.add_option("--dropout", options.dropout, "dropout rate")->check(CLI::Range(0.0, 0.99));
   app.add_option("--seed", options.seed, "seed of weights, batches, dropout and generation");
   app.add_option("--generate", options.generate, "bytes to generate at the end")->check(CLI::NonNegativeNumber);

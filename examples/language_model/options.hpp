@@ -19,6 +19,7 @@ struct Options {
   std::int64_t heads = 6;
   std::int64_t d_kv = 32;
   std::int64_t d_ff = 768;
+  double embedding_stddev = 0.1;
   double dropout = 0;
   std::uint64_t seed = 1;
   std::int64_t generate = 300;

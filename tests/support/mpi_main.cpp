@@ -5,14 +5,13 @@
 // A REQUIRE whose condition may differ between ranks hangs the others in their next collective: use CHECK, or agree on
 // the condition first.
 #define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
-
 #include <Kokkos_Core.hpp>
-#include <dlfcn.h>
+#include <doctest/doctest.h>
 #include <mpi.h>
-#include <sched.h>
 
 #include <cstdio>
+#include <dlfcn.h>
+#include <sched.h>
 #include <sstream>
 #include <string>
 #include <vector>

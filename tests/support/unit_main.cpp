@@ -1,8 +1,7 @@
 // Main of the tests that need one rank. MPI and Kokkos run, because the library's headers may ask them.
 #define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
-
 #include <Kokkos_Core.hpp>
+#include <doctest/doctest.h>
 #include <mpi.h>
 
 int main(int argc, char** argv) {

@@ -96,7 +96,7 @@ constexpr void malformed(Violations& violations, std::string_view part) {
 
 /// Reads Mesh-TensorFlow's notation, `"batch:rows;d_ff:cols"`; `dim:major,minor` splits over two axes and a trailing `?`
 /// makes the rule optional. Parts that cannot be read are added to `violations`. The result's names refer to `text`.
-[[nodiscard]] constexpr LayoutValue parse_layout(std::string_view text, Violations& violations) {
+MTF_NOINLINE [[nodiscard]] constexpr LayoutValue parse_layout(std::string_view text, Violations& violations) {
   LayoutValue layout;
   while (!text.empty()) {
     const std::string_view part = detail::cut(text, ';');
@@ -125,7 +125,7 @@ constexpr void malformed(Violations& violations, std::string_view part) {
 }
 
 /// Reads `"rows:2;cols:4"`. The result's names refer to `text`.
-[[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text, Violations& violations) {
+MTF_NOINLINE [[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text, Violations& violations) {
   MeshValue mesh;
   while (!text.empty()) {
     const std::string_view part = detail::cut(text, ';');

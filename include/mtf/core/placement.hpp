@@ -36,7 +36,7 @@ struct PlacementRules {
 
 /// Matches rules with axes. A rule that names an axis absent from the mesh, a second rule for a dim and an axis named
 /// twice in a rule are added to `violations`; `position` there counts the rules.
-[[nodiscard]] constexpr PlacementRules resolve(const LayoutValue& layout, const MeshValue& mesh, Violations& violations) {
+MTF_NOINLINE [[nodiscard]] constexpr PlacementRules resolve(const LayoutValue& layout, const MeshValue& mesh, Violations& violations) {
   PlacementRules result;
   result.mesh = mesh;
   for (int r = 0; r < layout.rules.size(); ++r) {
@@ -121,11 +121,11 @@ struct Placement {
   return number;
 }
 /// Global index of the first element of a dim that the processor at `at` holds.
-[[nodiscard]] constexpr std::int64_t slice_begin(const PlacedDim& dim, const MeshValue& mesh, const Coordinates& at) {
+MTF_NOINLINE [[nodiscard]] constexpr std::int64_t slice_begin(const PlacedDim& dim, const MeshValue& mesh, const Coordinates& at) {
   return slice_number(dim, mesh, at) * dim.local();
 }
 
-[[nodiscard]] constexpr PlacedDim place(const PlacementRules& rules, const DimValue& dim) {
+MTF_NOINLINE [[nodiscard]] constexpr PlacedDim place(const PlacementRules& rules, const DimValue& dim) {
   PlacedDim placed;
   placed.name = dim.name;
   placed.extent = dim.extent;
@@ -135,7 +135,7 @@ struct Placement {
 }
 
 /// Where a tensor of these dims lives. The dims must have passed `check`.
-[[nodiscard]] constexpr Placement place(const PlacementRules& rules, const ShapeValue& shape) {
+MTF_NOINLINE [[nodiscard]] constexpr Placement place(const PlacementRules& rules, const ShapeValue& shape) {
   Placement result;
   for (const DimValue& dim : shape) result.dims.push_back(place(rules, dim));
   return result;
@@ -144,7 +144,7 @@ struct Placement {
 /// Every rule that a list of dims breaks: of one tensor (`names_are_unique`: a name may occur only once) or of all
 /// operands of an operation together (a name may recur with the same extent; legality is that of the union). Extents
 /// and axis sizes that are `dynamic` are taken to fit: they are checked again when they are known.
-[[nodiscard]] constexpr Violations check(const PlacementRules& rules, const ShapeValue& dims, bool names_are_unique) {
+MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rules, const ShapeValue& dims, bool names_are_unique) {
   Violations violations;
   InlineVector<int, max_axes> splitter;  // position of the dim that each axis splits, or -1
   for (int i = 0; i < rules.mesh.rank(); ++i) splitter.push_back(-1);

@@ -29,7 +29,7 @@ using ShapeValue = InlineVector<DimValue, max_union_rank>;
 }
 
 /// a's dims, then those of b that a does not have: the result of broadcasting by name.
-[[nodiscard]] constexpr ShapeValue unite(const ShapeValue& a, const ShapeValue& b) {
+MTF_NOINLINE [[nodiscard]] constexpr ShapeValue unite(const ShapeValue& a, const ShapeValue& b) {
   ShapeValue result = a;
   for (const DimValue& dim : b) {
     if (!contains(result, dim.name) && !result.full()) result.push_back(dim);
@@ -48,12 +48,12 @@ using ShapeValue = InlineVector<DimValue, max_union_rank>;
 
 /// Dims of an element-wise operation on a and b: the longer list if the other is a subsequence of it, else a's dims,
 /// then b's new ones (the rule of Mesh-TensorFlow's binary operations).
-[[nodiscard]] constexpr ShapeValue broadcast_shape(const ShapeValue& a, const ShapeValue& b) {
+MTF_NOINLINE [[nodiscard]] constexpr ShapeValue broadcast_shape(const ShapeValue& a, const ShapeValue& b) {
   return is_subsequence(a, b) ? b : unite(a, b);
 }
 
 /// a's dims without those named in b.
-[[nodiscard]] constexpr ShapeValue minus(const ShapeValue& a, const ShapeValue& b) {
+MTF_NOINLINE [[nodiscard]] constexpr ShapeValue minus(const ShapeValue& a, const ShapeValue& b) {
   ShapeValue result;
   for (const DimValue& dim : a) {
     if (!contains(b, dim.name)) result.push_back(dim);

@@ -25,6 +25,14 @@
   "one dim name has two extents in one operation; give the dims different names or the same extent"
 #define MTF_RULE_MISSING_DIM \
   "an operation names a dim that its operand does not have; check the spelling of the dim's name"
+#define MTF_RULE_DIFFERENT_WORLDS \
+  "the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data over"
+#define MTF_RULE_DIFFERENT_ELEMENTS \
+  "the operands of an operation have different element types; convert one with cast<T>(x)"
+#define MTF_RULE_NO_DISTRIBUTED_FORM \
+  "this move of split dims has no distributed form; rename the split dims to names without a layout rule first, reshape, then rename back"
+#define MTF_RULE_NOT_FLOATING \
+  "gradients exist only from and with respect to floating-point tensors; cast<float>(x) before the operations to differentiate"
 #define MTF_RULE_TOO_MANY_DIMS \
   "more dims than the library takes: 12 in a tensor, 24 in an operation"
 #define MTF_RULE_MALFORMED_LAYOUT \

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -121,29 +123,40 @@ void execute(const Space& space, const RangePlan& plan, T* out) {
   for_blocks(space, "mtf::range", plan.count, RangeKernel<T>{out, plan.begin});
 }
 
-template <class T>
+/// Copies elements of 1, 4 or 8 bytes: one kernel for all element types.
 struct CopyKernel {
   Outer<2> outer;
-  T* out;
-  const T* in;
+  int width;
+  char* out;
+  const char* in;
+
   MTF_FUNCTION void operator()(std::int64_t row) const {
     std::int64_t offset[2];
     outer.offsets(row, offset);
-    const std::int64_t to = outer.inner_strides[0];
-    const std::int64_t from = outer.inner_strides[1];
-    T* target = out + offset[0];
-    const T* source = in + offset[1];
-    if (to == 1 && from == 1) {
-      for (std::int64_t i = 0; i < outer.inner; ++i) target[i] = source[i];
+    char* to = out + offset[0] * width;
+    const char* from = in + offset[1] * width;
+    if (outer.inner_strides[0] == 1 && outer.inner_strides[1] == 1) {
+      std::memcpy(to, from, static_cast<std::size_t>(outer.inner * width));
+    } else if (width == 4) {
+      strided<std::uint32_t>(to, from);
+    } else if (width == 8) {
+      strided<std::uint64_t>(to, from);
     } else {
-      for (std::int64_t i = 0; i < outer.inner; ++i) target[i * to] = source[i * from];
+      strided<std::uint8_t>(to, from);
     }
   }
+  template <class Word>
+  MTF_FUNCTION void strided(char* to, const char* from) const {
+    auto* target = reinterpret_cast<Word*>(to);
+    const auto* source = reinterpret_cast<const Word*>(from);
+    for (std::int64_t i = 0; i < outer.inner; ++i) target[i * outer.inner_strides[0]] = source[i * outer.inner_strides[1]];
+  }
 };
-template <class Space, class T>
-void execute(const Space& space, const CopyPlan& plan, T* out, const T* in) {
+template <class Space>
+void execute(const Space& space, const CopyPlan& plan, int width, void* out, const void* in) {
   const Outer<2> outer(plan.loop);
-  for_blocks(space, "mtf::copy", outer.size, CopyKernel<T>{outer, out + plan.out_offset, in + plan.in_offset});
+  for_blocks(space, "mtf::copy", outer.size,
+             CopyKernel{outer, width, static_cast<char*>(out) + plan.out_offset * width, static_cast<const char*>(in) + plan.in_offset * width});
 }
 
 }  // namespace kernels

@@ -18,6 +18,7 @@ struct LanguageModelOptions {
   double dropout = 0;              ///< rate, in training
   double label_smoothing = 0;      ///< see CrossEntropyOptions
   double z_loss = 1e-4;            ///< in training
+  double embedding_stddev = 1;     ///< of the initial embeddings and positions; 1 is the original's, less suits Adam better
   bool zero_is_padding = false;    ///< target 0 has no loss; it still counts in the mean, as in the original
 };
 
@@ -47,8 +48,8 @@ class LanguageModel {
       : world_(&world),
         dims_(dims),
         options_(options),
-        embedding_(variable<T>(world, scope / "embedding", init::normal(1), dims.vocab, dims.d_model)),
-        positions_(variable<T>(world, scope / "positional_embedding", init::normal(1), dims.length, dims.d_model)),
+        embedding_(variable<T>(world, scope / "embedding", init::normal(options.embedding_stddev), dims.vocab, dims.d_model)),
+        positions_(variable<T>(world, scope / "positional_embedding", init::normal(options.embedding_stddev), dims.length, dims.d_model)),
         final_norm_(world, scope / "final_norm", dims.d_model),
         logits_(variable<T>(world, scope / "logits", init::truncated_normal(1 / mtf::sqrt(static_cast<double>(dims.d_model.extent()))), dims.d_model,
                             dims.vocab)),

@@ -134,23 +134,34 @@ struct Abs {
 template <class X>
 concept scalar = std::is_arithmetic_v<std::remove_cvref_t<X>>;
 
+template <class Dividend, class Divisor>
+struct division_of_integers {
+  static_assert(always_false<Dividend>, "mtf: a tensor of integers is not divided by a number, nor a number by it; write cast<float>(x) / c, then "
+                                        "cast back if integers are wanted (which rounds towards zero)");
+};
+
+namespace detail {
+template <class X>
+inline constexpr bool divisible = floating<element_of<X>>;
+}  // namespace detail
+
 /// x + y, x - y, x * y, x / y: element-wise on tensors that broadcast by name (see `broadcast_shape`). Sums and
 /// differences of tensors pending over the same axes stay pending. No communication otherwise.
 template <operand X, operand Y>
 constexpr auto operator+(const X& x, const Y& y) {
-  return detail::map_named("add", functions::Add{}, x, y);
+  return detail::map_checked(detail::checked<X, Y>{}, "add", functions::Add{}, x, y);
 }
 template <operand X, operand Y>
 constexpr auto operator-(const X& x, const Y& y) {
-  return detail::map_named("subtract", functions::Subtract{}, x, y);
+  return detail::map_checked(detail::checked<X, Y>{}, "subtract", functions::Subtract{}, x, y);
 }
 template <operand X, operand Y>
 constexpr auto operator*(const X& x, const Y& y) {
-  return detail::map_named("multiply", functions::Multiply{}, x, y);
+  return detail::map_checked(detail::checked<X, Y>{}, "multiply", functions::Multiply{}, x, y);
 }
 template <operand X, operand Y>
 constexpr auto operator/(const X& x, const Y& y) {
-  return detail::map_named("divide", functions::Divide{}, x, y);
+  return detail::map_checked(detail::checked<X, Y>{}, "divide", functions::Divide{}, x, y);
 }
 
 /// Arithmetic with a host number, which is converted to the element type. Scaling keeps a sum pending.
@@ -164,11 +175,19 @@ constexpr auto operator*(C c, const X& x) {
 }
 template <operand X, scalar C>
 constexpr auto operator/(const X& x, C c) {
-  return x * (1.0 / static_cast<double>(c));
+  if constexpr (detail::divisible<X>) {
+    return x * (1.0 / static_cast<double>(c));
+  } else {
+    return poisoned(division_of_integers<element_of<X>, C>{});
+  }
 }
 template <operand X, scalar C>
 constexpr auto operator/(C c, const X& x) {
-  return detail::map_named("reciprocal", functions::Reciprocal{}, x) * c;
+  if constexpr (detail::divisible<X>) {
+    return detail::map_named("reciprocal", functions::Reciprocal{}, x) * c;
+  } else {
+    return poisoned(division_of_integers<C, element_of<X>>{});
+  }
 }
 template <operand X, scalar C>
 constexpr auto operator+(const X& x, C c) {
@@ -244,12 +263,12 @@ constexpr auto abs(const X& x) {
 /// The larger of x and y, broadcasting; at a tie both have the full gradient. NaN propagates.
 template <operand X, operand Y>
 constexpr auto maximum(const X& x, const Y& y) {
-  return detail::map_named("maximum", functions::Maximum{}, x, y);
+  return detail::map_checked(detail::checked<X, Y>{}, "maximum", functions::Maximum{}, x, y);
 }
 /// The smaller of x and y; see maximum.
 template <operand X, operand Y>
 constexpr auto minimum(const X& x, const Y& y) {
-  return detail::map_named("minimum", functions::Minimum{}, x, y);
+  return detail::map_checked(detail::checked<X, Y>{}, "minimum", functions::Minimum{}, x, y);
 }
 
 }  // namespace v0

@@ -59,11 +59,14 @@ template <class E, class T>
 
 namespace detail {
 
+template <class T>
+struct not_trainable {
+  static_assert(always_false<T>, "mtf: a variable is float or double; integers are tensors, see constant and from_global");
+};
+
 template <class T, class World, class... Dims>
 auto make_variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
   using E = typename World::engine_type;
-  static_assert(require_placeable<World, Dims...>());
-  static_assert(floating<T>, "mtf: a variable is float or double");
   E& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
   require_legal(engine, "variable", shape);
@@ -82,43 +85,71 @@ auto make_variable(World& world, const Scope& path, const init::Initializer& ini
 /// cannot be placed. No communication: each rank draws its own slice of the one global initial value.
 template <element T, static_dim... Dims, class World>
 auto variable(World& world, const Scope& path, const init::Initializer& initializer) {
-  return detail::make_variable<T>(world, path, initializer, Dims{}...);
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_trainable<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::make_variable<T>(world, path, initializer, Dims{}...);
+  }
 }
 /// The same for dims given as values: `variable<float>(world, "w", init::glorot, d_model, d_ff)`.
 template <element T, class World, dim_like... Dims>
   requires(sizeof...(Dims) > 0)
 auto variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
-  return detail::make_variable<T>(world, path, initializer, dims...);
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_trainable<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::make_variable<T>(world, path, initializer, dims...);
+  }
 }
 
 /// A tensor of shape [Dims...] whose elements all are `value`. No communication.
 template <element T, class World, dim_like... Dims>
 constexpr auto constant(World& world, T value, const Dims&... dims) {
-  using E = typename World::engine_type;
-  E& engine = world.engine();
-  const ShapeValue shape = Shape<Dims...>(dims...).value();
-  require_legal(engine, "constant", shape);
-  return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::fill(engine, place(engine.rules, shape), static_cast<double>(value)), {}});
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    using E = typename World::engine_type;
+    E& engine = world.engine();
+    const ShapeValue shape = Shape<Dims...>(dims...).value();
+    require_legal(engine, "constant", shape);
+    return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::fill(engine, place(engine.rules, shape), static_cast<double>(value)), {}});
+  }
 }
 template <element T, class World, dim_like... Dims>
 constexpr auto zeros(World& world, const Dims&... dims) {
-  return constant<T>(world, T(0), dims...);
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return constant<T>(world, T(0), dims...);
+  }
 }
 template <element T, class World, dim_like... Dims>
 constexpr auto ones(World& world, const Dims&... dims) {
-  return constant<T>(world, T(1), dims...);
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return constant<T>(world, T(1), dims...);
+  }
 }
 
 /// x[dim] = 0, 1, 2, ... No communication; `dim` may be split.
 template <element T, class World, dim_like D>
 constexpr auto range(World& world, const D& dim) {
-  using E = typename World::engine_type;
-  E& engine = world.engine();
-  const ShapeValue shape = Shape<D>(dim).value();
-  Ref<Value> value = new_value(engine, "range", shape, element_type_of<T>::value);
-  const PlacedDim& placed = value->placement.dims[0];
-  engine.run(RangePlan{placed.local(), slice_begin(placed, engine.mesh(), engine.coordinates)}, out<T>(value));
-  return Tensor<World, T, D>(Array{std::move(value), {}});
+  if constexpr (!placeable<World, D>) {
+    return poisoned(not_placeable<World, D>{});
+  } else {
+    using E = typename World::engine_type;
+    E& engine = world.engine();
+    const ShapeValue shape = Shape<D>(dim).value();
+    Ref<Value> value = new_value(engine, "range", shape, element_type_of<T>::value);
+    const PlacedDim& placed = value->placement.dims[0];
+    engine.run(RangePlan{placed.local(), slice_begin(placed, engine.mesh(), engine.coordinates)}, out<T>(value));
+    return Tensor<World, T, D>(Array{std::move(value), {}});
+  }
 }
 
 }  // namespace v0

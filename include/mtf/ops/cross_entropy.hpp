@@ -118,11 +118,12 @@ constexpr auto cross_entropy(const Logits& logits, const Targets& targets, const
     constexpr bool known = contains(dims_of<Logits>::shape(), Vocabulary::name);
     static_assert(known, "mtf: cross_entropy: " MTF_RULE_MISSING_DIM);
     constexpr bool one_world = std::same_as<world_of<Logits>, world_of<Targets>>;
-    static_assert(one_world, "mtf: the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
-    static_assert(floating<element_of<Logits>>, "mtf: cross_entropy: logits must be float or double; convert with cast<T>(logits)");
+    static_assert(one_world, "mtf: " MTF_RULE_DIFFERENT_WORLDS);
+    constexpr bool real = floating<element_of<Logits>>;
+    static_assert(real, "mtf: cross_entropy: logits must be float or double; convert with cast<T>(logits)");
     constexpr bool integral = std::integral<element_of<Targets>> && !std::same_as<element_of<Targets>, bool>;
     static_assert(integral, "mtf: cross_entropy: targets must be int32 or int64; convert with cast<std::int32_t>(targets)");
-    if constexpr (known && one_world && integral) {
+    if constexpr (known && one_world && real && integral) {
       using Rows = select_dims<remaining(dims_of<Logits>::shape(), static_shape<Vocabulary>()), dims_of<Logits>>;
       constexpr bool same_rows = includes(Rows::shape(), dims_of<Targets>::shape()) && Rows::size == dims_of<Targets>::size;
       static_assert(same_rows, "mtf: cross_entropy: the targets need the logits' dims without the vocabulary");

@@ -161,10 +161,59 @@ template <class E, class T>
 
 }  // namespace untyped
 
-/// Whether an einsum with these output dims and operands is legal: every output dim occurs in an operand, and the union of
-/// all dims can be placed.
+namespace detail {
+template <class Out, class... Xs>
+inline constexpr bool contracts_legally = false;
 template <class Out, class X, class... Xs>
-concept contractible = compatible<X, Xs...> && includes(concatenate<dims_of<X>, dims_of<Xs>...>::shape(), Out::shape());
+  requires operable<X, Xs...>
+inline constexpr bool contracts_legally<Out, X, Xs...> =
+    includes(concatenate<dims_of<X>, dims_of<Xs>...>::shape(), Out::shape()) && Unpack<Out>::template placeable<world_of<X>> &&
+    Unpack<concatenate<Out, dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>;
+}  // namespace detail
+
+/// Whether an einsum with these output dims (a DimList) and operands is legal: every output dim occurs in an operand, and the
+/// union of all dims can be placed.
+template <class Out, class... Xs>
+concept contractible = detail::contracts_legally<Out, Xs...>;
+
+template <class OutputDim, class... OperandDims>
+struct output_dim_in_no_operand {
+  static_assert(always_false<OutputDim>, "mtf: einsum: an output dim occurs in no operand; check its spelling, or use broadcast(x, dim) on the result, "
+                                         "because einsum does not broadcast");
+};
+
+namespace detail {
+
+template <class Out, class... Xs>
+struct NotContractible;
+template <class Out, class X, class... Xs>
+struct NotContractible<Out, X, Xs...> {
+  using Operands = concatenate<dims_of<X>, dims_of<Xs>...>;
+  template <class... Dims>
+  static consteval auto missing(DimList<Dims...>) {
+    constexpr auto position = static_cast<std::size_t>(remaining(static_shape<Dims...>(), Operands::shape())[0]);
+    return std::type_identity<output_dim_in_no_operand<dim_at<position, Dims...>, dims_of<X>, dims_of<Xs>...>>{};
+  }
+  static consteval auto select() {
+    using World = world_of<X>;
+    if constexpr (!operable<X, Xs...>) {
+      return std::type_identity<not_operable<X, Xs...>>{};
+    } else if constexpr (!includes(Operands::shape(), Out::shape())) {
+      return missing(Out{});
+    } else if constexpr (!Unpack<Out>::template placeable<World>) {
+      return std::type_identity<typename Unpack<Out>::template not_placeable<World>>{};
+    } else {
+      return std::type_identity<typename Unpack<concatenate<Out, Operands>>::template not_uniteable<World>>{};
+    }
+  }
+  using type = typename decltype(select())::type;
+};
+
+}  // namespace detail
+
+/// The first rule that is violated when `contractible` does not hold.
+template <class Out, class... Xs>
+using not_contractible = typename detail::NotContractible<Out, Xs...>::type;
 
 namespace detail {
 
@@ -185,25 +234,12 @@ template <class... Out>
 template <class Out, class X, class... Xs>
 constexpr auto einsum_to(const X& x, const Xs&... xs) {
   static_assert(sizeof...(Xs) < Operation::max_inputs, "mtf: einsum takes at most 8 operands; multiply some of them first");
-  if constexpr (!require_operands<X, Xs...>()) {
-    return poisoned{};
-  } else {
-    constexpr bool known = includes(concatenate<dims_of<X>, dims_of<Xs>...>::shape(), Out::shape());
-    static_assert(known, "mtf: einsum: an output dim occurs in no operand; einsum does not broadcast, use broadcast(x, dim) on the result");
-    if constexpr (!known) {
-      return poisoned{};
-    } else if constexpr (!Unpack<concatenate<Out, dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>() ||
-                         !Unpack<Out>::template placeable<world_of<X>>()) {
-      return poisoned{};
-    } else {
-      using T = element_of<X>;
-      using E = typename world_of<X>::engine_type;
-      const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
-      E& engine = static_cast<E&>(arrays[0].value->backend());
-      require_same_backend(engine, "einsum", arrays);
-      return tensor_of<world_of<X>, T, Out>(untyped::einsum<E, T>(engine, arrays, output_shape(arrays, Out{})));
-    }
-  }
+  using T = element_of<X>;
+  using E = typename world_of<X>::engine_type;
+  const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
+  E& engine = static_cast<E&>(arrays[0].value->backend());
+  require_same_backend(engine, "einsum", arrays);
+  return tensor_of<world_of<X>, T, Out>(untyped::einsum<E, T>(engine, arrays, output_shape(arrays, Out{})));
 }
 
 template <class... Out>
@@ -228,10 +264,13 @@ struct OutputDims<Shape<Dims...>> {
 template <class... Out, operand... Xs>
   requires(sizeof...(Out) > 0 && sizeof...(Xs) > 0)
 constexpr auto einsum(const Xs&... xs) {
+  using List = typename detail::OutputDims<Out...>::type;
   if constexpr (any_poisoned<Xs...>) {
     return poisoned{};
+  } else if constexpr (!contractible<List, Xs...>) {
+    return poisoned(not_contractible<List, Xs...>{});
   } else {
-    return detail::einsum_to<typename detail::OutputDims<Out...>::type>(xs...);
+    return detail::einsum_to<List>(xs...);
   }
 }
 
@@ -240,6 +279,8 @@ template <operand X, operand... Xs>
 constexpr auto einsum(const X& x, const Xs&... xs) {
   if constexpr (any_poisoned<X, Xs...>) {
     return poisoned{};
+  } else if constexpr (!operable<X, Xs...>) {
+    return poisoned(not_operable<X, Xs...>{});
   } else {
     using All = concatenate<dims_of<X>, dims_of<Xs>...>;
     return detail::einsum_to<select_dims<single_occurrences(All::shape()), All>>(x, xs...);

@@ -88,12 +88,12 @@ constexpr auto gather(const Table& table, const Ids& ids) {
     constexpr bool known = contains(dims_of<Table>::shape(), Gathered::name);
     static_assert(known, "mtf: gather: " MTF_RULE_MISSING_DIM);
     constexpr bool one_world = std::same_as<world_of<Table>, world_of<Ids>>;
-    static_assert(one_world, "mtf: the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
+    static_assert(one_world, "mtf: " MTF_RULE_DIFFERENT_WORLDS);
     constexpr bool integral = std::integral<element_of<Ids>> && !std::same_as<element_of<Ids>, bool>;
     static_assert(integral, "mtf: gather: ids must be int32 or int64; convert with cast<std::int32_t>(ids)");
     if constexpr (known && one_world && integral) {
       using All = concatenate<dims_of<Ids>, dims_of<Table>>;
-      if constexpr (detail::Unpack<All>::template uniteable<world_of<Table>>()) {
+      if constexpr (detail::Unpack<All>::template uniteable<world_of<Table>>) {
         using Rest = select_dims<remaining(dims_of<Table>::shape(), static_shape<Gathered>()), dims_of<Table>>;
         using T = element_of<Table>;
         using E = typename world_of<Table>::engine_type;
@@ -103,7 +103,7 @@ constexpr auto gather(const Table& table, const Ids& ids) {
         return tensor_of<world_of<Table>, T, unite_dims<dims_of<Ids>, Rest>>(
             untyped::gather<E, T, element_of<Ids>>(engine, arrays[0], arrays[1], Gathered::name));
       } else {
-        return poisoned{};
+        return poisoned(typename detail::Unpack<All>::template not_uniteable<world_of<Table>>{});
       }
     } else {
       return poisoned{};

@@ -18,9 +18,25 @@ struct GradientOptions {
 
 namespace detail {
 
-template <class X>
-constexpr void require_floating() {
-  static_assert(floating<element_of<X>>, "mtf: a gradient exists only with respect to floating-point tensors; cast<float>(x) before the operations to differentiate");
+template <class LossDims>
+struct loss_not_scalar {
+  static_assert(always_false<LossDims>, "mtf: gradients: the loss must be a scalar; reduce_mean or reduce_sum it over its dims");
+};
+template <class LossElement, class... Elements>
+struct not_differentiable {
+  static_assert(always_false<LossElement>, "mtf: gradients: " MTF_RULE_NOT_FLOATING);
+};
+
+/// Whether a loss has gradients with respect to the xs, and what is wrong if not.
+template <class Loss, class... Xs>
+concept has_gradients = dims_of<Loss>::size == 0 && (floating<element_of<Loss>> && ... && floating<element_of<Xs>>);
+template <class Loss, class... Xs>
+using no_gradients =
+    std::conditional_t<dims_of<Loss>::size != 0, loss_not_scalar<dims_of<Loss>>, not_differentiable<element_of<Loss>, element_of<Xs>...>>;
+
+template <std::size_t N, class Reason>
+constexpr std::array<poisoned, N> all_poisoned(Reason) {
+  return {};
 }
 
 template <class World, class T, class... Dims>
@@ -46,10 +62,9 @@ template <operand Loss, operand... Xs>
 constexpr auto gradients(const GradientOptions& options, const Loss& loss, const Xs&... xs) {
   if constexpr (any_poisoned<Loss, Xs...>) {
     return std::array<poisoned, sizeof...(Xs)>{};
+  } else if constexpr (!detail::has_gradients<Loss, Xs...>) {
+    return detail::all_poisoned<sizeof...(Xs)>(detail::no_gradients<Loss, Xs...>{});
   } else {
-    static_assert(dims_of<Loss>::size == 0, "mtf: gradients: the loss must be a scalar; reduce_mean or reduce_sum it over its dims");
-    (detail::require_floating<Xs>(), ...);
-    detail::require_floating<Loss>();
     const Array& root = detail::array_of(loss);
     if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor; watch(x) makes x one"));
     const std::array<Array, sizeof...(Xs)> arrays{detail::array_of(xs)...};
@@ -67,7 +82,11 @@ constexpr auto gradients(const GradientOptions& options, const Loss& loss, const
 }
 template <operand Loss, operand... Xs>
 constexpr auto gradients(const Loss& loss, const Xs&... xs) {
-  return gradients(GradientOptions{}, loss, xs...);
+  if constexpr (!detail::has_gradients<Loss, Xs...>) {
+    return detail::all_poisoned<sizeof...(Xs)>(detail::no_gradients<Loss, Xs...>{});
+  } else {
+    return gradients(GradientOptions{}, loss, xs...);
+  }
 }
 
 /// x as a tensor whose gradient can be asked for: operations on the result are recorded.
@@ -76,7 +95,8 @@ constexpr auto watch(const X& x) {
   if constexpr (any_poisoned<X>) {
     return poisoned{};
   } else {
-    detail::require_floating<X>();
+    constexpr bool real = floating<element_of<X>>;
+    static_assert(real, "mtf: watch: " MTF_RULE_NOT_FLOATING);
     using T = element_of<X>;
     using E = typename world_of<X>::engine_type;
     const Array& array = detail::array_of(x);
@@ -133,21 +153,27 @@ class VariableGradients {
 /// The gradients of a scalar loss with respect to all trainable variables; zeros for those it does not depend on.
 template <class World, operand Loss>
 VariableGradients gradients_of_variables(World& world, const Loss& loss) {
-  static_assert(dims_of<Loss>::size == 0, "mtf: gradients: the loss must be a scalar; reduce_mean or reduce_sum it over its dims");
-  const Array& root = detail::array_of(loss);
-  if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
   VariableGradients result;
-  std::vector<Ref<Node>> nodes;
-  for (const auto& state : world.registry().all()) {
-    if (!state->trainable) continue;
-    result.variables.push_back(state.get());
-    nodes.push_back(state->leaf.node);
+  if constexpr (any_poisoned<Loss>) {
+    return result;
+  } else if constexpr (!detail::has_gradients<Loss>) {
+    (void)detail::no_gradients<Loss>{};
+    return result;
+  } else {
+    const Array& root = detail::array_of(loss);
+    if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
+    std::vector<Ref<Node>> nodes;
+    for (const auto& state : world.registry().all()) {
+      if (!state->trainable) continue;
+      result.variables.push_back(state.get());
+      nodes.push_back(state->leaf.node);
+    }
+    result.values = GradientPass::run(root.node, nodes, keep_graph::no, unused::zeros);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      result.values[i] = detail::or_zeros(std::move(result.values[i]), result.variables[i]->leaf, nodes[i]->elements);
+    }
+    return result;
   }
-  result.values = GradientPass::run(root.node, nodes, keep_graph::no, unused::zeros);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    result.values[i] = detail::or_zeros(std::move(result.values[i]), result.variables[i]->leaf, nodes[i]->elements);
-  }
-  return result;
 }
 
 }  // namespace v0

@@ -162,8 +162,8 @@ template <class F, class X, class... Xs>
 constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... xs) {
   if constexpr (any_poisoned<X, Xs...>) {
     return poisoned{};
-  } else if constexpr (!require_operands<X, Xs...>()) {
-    return poisoned{};
+  } else if constexpr (!operable<X, Xs...>) {
+    return poisoned{};  // the caller, who made a `checked` of the operands, has said why
   } else {
     using World = world_of<X>;
     using T = element_of<X>;
@@ -177,6 +177,10 @@ constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... 
         untyped::map<E, R, T, F, 1 + sizeof...(Xs)>(engine, name, f, arrays));
   }
 }
+template <class Checked, class F, class... Xs>
+constexpr auto map_checked(Checked, const char* name, const F& f, const Xs&... xs) {
+  return map_named(name, f, xs...);
+}
 
 }  // namespace detail
 
@@ -189,7 +193,7 @@ constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... 
 template <class F, operand X, operand... Xs>
 constexpr auto map(const F& f, const X& x, const Xs&... xs) {
   static_assert(sizeof...(Xs) < 6, "mtf: map takes at most 6 operands; apply it twice");
-  return detail::map_named("map", f, x, xs...);
+  return detail::map_checked(detail::checked<X, Xs...>{}, "map", f, x, xs...);
 }
 
 }  // namespace v0

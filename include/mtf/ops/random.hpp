@@ -74,9 +74,13 @@ template <class E, class T>
 
 namespace detail {
 
+template <class T>
+struct not_random {
+  static_assert(always_false<T>, "mtf: random tensors are float or double; convert with cast<T>(x)");
+};
+
 template <class T, class World, class... Dims>
 constexpr auto random_tensor(World& world, const char* name, const Key& key, Distribution distribution, double a, double b, const Dims&... dims) {
-  static_assert(floating<T>, "mtf: random tensors are float or double; convert with cast<T>(x)");
   using E = typename World::engine_type;
   E& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
@@ -90,20 +94,44 @@ constexpr auto random_tensor(World& world, const char* name, const Key& key, Dis
 /// `key` and its global index only: the same on any mesh and layout, in float (rounded) and double. No communication.
 template <element T, static_dim... Dims, class World>
 constexpr auto random_normal(World& world, const Key& key, double mean = 0, double stddev = 1) {
-  return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, Dims{}...);
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_random<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, Dims{}...);
+  }
 }
 template <element T, class World, dim_like... Dims>
 constexpr auto random_normal_of(World& world, const Key& key, double mean, double stddev, const Dims&... dims) {
-  return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, dims...);
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_random<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, dims...);
+  }
 }
 /// Uniform numbers in (low, high); otherwise as random_normal.
 template <element T, static_dim... Dims, class World>
 constexpr auto random_uniform(World& world, const Key& key, double low = 0, double high = 1) {
-  return detail::random_tensor<T>(world, "random_uniform", key, Distribution::uniform, low, high, Dims{}...);
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_random<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_tensor<T>(world, "random_uniform", key, Distribution::uniform, low, high, Dims{}...);
+  }
 }
 template <element T, class World, dim_like... Dims>
 constexpr auto random_uniform_of(World& world, const Key& key, double low, double high, const Dims&... dims) {
-  return detail::random_tensor<T>(world, "random_uniform", key, Distribution::uniform, low, high, dims...);
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_random<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_tensor<T>(world, "random_uniform", key, Distribution::uniform, low, high, dims...);
+  }
 }
 
 /// x with elements set to 0 with probability `rate` and the others scaled by 1 / (1 - rate). `Noise` names the dims along which
@@ -116,8 +144,9 @@ constexpr auto dropout(const X& x, double rate, const Key& key) {
   } else {
     constexpr bool known = includes(dims_of<X>::shape(), static_shape<Noise...>());
     static_assert(known, "mtf: dropout: " MTF_RULE_MISSING_DIM);
-    static_assert(floating<element_of<X>>, "mtf: dropout takes float or double; convert with cast<T>(x)");
-    if constexpr (known) {
+    constexpr bool real = floating<element_of<X>>;
+    static_assert(real, "mtf: dropout takes float or double; convert with cast<T>(x)");
+    if constexpr (known && real) {
       const Array& array = detail::array_of(x);
       using E = typename world_of<X>::engine_type;
       ShapeValue noise;

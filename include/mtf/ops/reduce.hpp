@@ -174,8 +174,9 @@ constexpr auto reduce_sum(const X& x) {
 /// The mean over the dims Reduced of the global array, or over all dims; otherwise as reduce_sum. Floating point only.
 template <dim_like... Reduced, operand X>
 constexpr auto reduce_mean(const X& x) {
+  constexpr bool real = floating<element_of<X>>;
+  static_assert(real, "mtf: reduce_mean takes float or double; convert with cast<T>(x)");
   return detail::reduce_named<Reduced...>(x, []<class E>(E& engine, const Array& array, const ShapeValue& kept) {
-    static_assert(floating<element_of<X>>, "mtf: reduce_mean takes float or double; convert with cast<T>(x)");
     const double factor = static_cast<double>(size_of(kept)) / static_cast<double>(array.value->placement.size());
     return untyped::reduce_sum<E, element_of<X>>(engine, array, kept, factor, "reduce_mean");
   });
@@ -203,7 +204,7 @@ constexpr auto broadcast(const X& x, const New&... dims) {
     return poisoned{};
   } else {
     using List = concatenate<DimList<std::remove_cvref_t<New>...>, dims_of<X>>;
-    if constexpr (detail::Unpack<List>::template placeable<world_of<X>>()) {
+    if constexpr (detail::Unpack<List>::template placeable<world_of<X>>) {
       const Array& array = detail::array_of(x);
       using E = typename world_of<X>::engine_type;
       E& engine = static_cast<E&>(array.value->backend());
@@ -212,7 +213,7 @@ constexpr auto broadcast(const X& x, const New&... dims) {
       for (const DimValue& dim : array.value->placement.shape()) shape.push_back(dim);
       return tensor_of<world_of<X>, element_of<X>, List>(untyped::broadcast<E, element_of<X>>(engine, array, shape));
     } else {
-      return poisoned{};
+      return poisoned(typename detail::Unpack<List>::template not_placeable<world_of<X>>{});
     }
   }
 }

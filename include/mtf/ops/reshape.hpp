@@ -142,7 +142,68 @@ template <class... New>
   return result;
 }
 
+[[nodiscard]] constexpr bool is_static(const ShapeValue& shape) {
+  for (const DimValue& dim : shape) {
+    if (dim.extent == dynamic) return false;
+  }
+  return true;
+}
+template <class From, class To>
+inline constexpr bool same_size = !is_static(From::shape()) || !is_static(To::shape()) || size_of(From::shape()) == size_of(To::shape());
+
+/// Whether the array can move from one placement to the other. What is not known before the program runs is taken to be
+/// possible.
+template <class World, class From, class To>
+[[nodiscard]] constexpr bool can_move() {
+  if constexpr (World::mesh_type::is_static && World::layout_type::is_static) {
+    if (is_static(From::shape()) && is_static(To::shape())) {
+      constexpr const PlacementRules& rules = rules_of<World>;
+      return plan_redistribution(place(rules, From::shape()), place(rules, To::shape()), rules.mesh).possible;
+    }
+  }
+  return true;
+}
+template <class World, class From, class To>
+inline constexpr bool movable_between = can_move<World, From, To>();
+
+template <class From, class To>
+struct different_sizes {
+  static_assert(always_false<From>, "mtf: reshape: the sizes differ; a reshape keeps the number of elements");
+};
+template <class From, class To, class Layout>
+struct no_distributed_form {
+  static_assert(always_false<From>, "mtf: " MTF_RULE_NO_DISTRIBUTED_FORM);
+};
+
+template <class World, class From, class To>
+struct NotReshapable {
+  static consteval auto select() {
+    if constexpr (!Unpack<To>::template placeable<World>) {
+      return std::type_identity<typename Unpack<To>::template not_placeable<World>>{};
+    } else if constexpr (!same_size<From, To>) {
+      return std::type_identity<different_sizes<From, To>>{};
+    } else {
+      return std::type_identity<no_distributed_form<From, To, typename World::layout_type>>{};
+    }
+  }
+  using type = typename decltype(select())::type;
+};
+
+template <class World, class From, class To>
+inline constexpr bool reshapes_legally = false;
+template <class World, class From, class To>
+  requires(Unpack<To>::template placeable<World> && same_size<From, To>)
+inline constexpr bool reshapes_legally<World, From, To> = movable_between<World, From, To>;
+
 }  // namespace detail
+
+/// Whether a tensor of dims `From` can be reshaped to the dims `To` (DimLists).
+template <class World, class From, class To>
+concept reshapable = detail::reshapes_legally<World, From, To>;
+
+/// The first rule that is violated when `reshapable` does not hold.
+template <class World, class From, class To>
+using not_reshapable = typename detail::NotReshapable<World, From, To>::type;
 
 /// x[..., Old, ...] as y[..., New, ...]: the same array; only the name of a dim, and with it its placement, changes. New has
 /// Old's extent; if New is a static dim the extents must agree.
@@ -163,10 +224,16 @@ constexpr auto rename(const X& x) {
       constexpr bool same_extent = old_extent == dynamic || New::static_extent == dynamic || old_extent == New::static_extent;
       static_assert(same_extent, "mtf: rename: the new dim has another extent; rename keeps the extent, reshape changes it");
       using List = typename detail::Renamed<Old, New, dims_of<X>>::type;
-      const Array& array = detail::array_of(x);
-      ShapeValue shape = detail::renamed_shape(array.value->placement.shape(), List{});
-      if constexpr (New::static_extent != dynamic) shape[find(shape, New::name)].extent = New::static_extent;
-      return tensor_of<world_of<X>, element_of<X>, List>(untyped::reshape(array, shape, "rename"));
+      if constexpr (!same_extent) {
+        return poisoned{};
+      } else if constexpr (!reshapable<world_of<X>, dims_of<X>, List>) {
+        return poisoned(not_reshapable<world_of<X>, dims_of<X>, List>{});
+      } else {
+        const Array& array = detail::array_of(x);
+        ShapeValue shape = detail::renamed_shape(array.value->placement.shape(), List{});
+        if constexpr (New::static_extent != dynamic) shape[find(shape, New::name)].extent = New::static_extent;
+        return tensor_of<world_of<X>, element_of<X>, List>(untyped::reshape(array, shape, "rename"));
+      }
     } else {
       return poisoned{};
     }
@@ -181,21 +248,11 @@ constexpr auto reshape(const X& x, const Dims&... dims) {
     return poisoned{};
   } else {
     using World = world_of<X>;
-    constexpr bool legal = require_placeable<World, Dims...>();
-    constexpr auto all_static = [](const ShapeValue& shape) {
-      for (const DimValue& dim : shape) {
-        if (dim.extent == dynamic) return false;
-      }
-      return true;
-    };
-    constexpr bool same_size = !all_static(dims_of<X>::shape()) || !all_static(static_shape<Dims...>()) ||
-                               size_of(dims_of<X>::shape()) == size_of(static_shape<Dims...>());
-    static_assert(same_size, "mtf: reshape: the sizes differ; a reshape keeps the number of elements");
-    if constexpr (legal && same_size) {
+    if constexpr (reshapable<World, dims_of<X>, DimList<Dims...>>) {
       const ShapeValue shape = Shape<Dims...>(dims...).value();
       return Tensor<World, element_of<X>, std::remove_cvref_t<Dims>...>(untyped::reshape(detail::array_of(x), shape, "reshape"));
     } else {
-      return poisoned{};
+      return poisoned(not_reshapable<World, dims_of<X>, DimList<Dims...>>{});
     }
   }
 }
@@ -203,7 +260,13 @@ constexpr auto reshape(const X& x, const Dims&... dims) {
 template <static_dim... Dims, operand X>
   requires(sizeof...(Dims) > 0)
 constexpr auto reshape(const X& x) {
-  return reshape(x, Dims{}...);
+  if constexpr (any_poisoned<X>) {
+    return poisoned{};
+  } else if constexpr (!reshapable<world_of<X>, dims_of<X>, DimList<Dims...>>) {
+    return poisoned(not_reshapable<world_of<X>, dims_of<X>, DimList<Dims...>>{});
+  } else {
+    return reshape(x, Dims{}...);
+  }
 }
 
 }  // namespace v0

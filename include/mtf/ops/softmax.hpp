@@ -152,8 +152,9 @@ constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* 
   } else {
     constexpr bool known = contains(dims_of<X>::shape(), D::name);
     static_assert(known, "mtf: softmax: " MTF_RULE_MISSING_DIM);
-    static_assert(floating<element_of<X>>, "mtf: softmax takes float or double; convert with cast<T>(x)");
-    if constexpr (known) {
+    constexpr bool real = floating<element_of<X>>;
+    static_assert(real, "mtf: softmax takes float or double; convert with cast<T>(x)");
+    if constexpr (known && real) {
       using E = typename world_of<X>::engine_type;
       using Rows = select_dims<remaining(dims_of<X>::shape(), static_shape<D>()), dims_of<X>>;
       const Array& array = array_of(x);

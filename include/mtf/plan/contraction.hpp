@@ -37,7 +37,7 @@ namespace detail {
 
 /// Plans the contraction of local slices. Every dim of a and b that the output lacks must be in both (dims that occur
 /// in one operand only are summed before).
-[[nodiscard]] constexpr ContractionPlan plan_contraction(const StridedShape& c, const StridedShape& a, const StridedShape& b) {
+MTF_NOINLINE [[nodiscard]] constexpr ContractionPlan plan_contraction(const StridedShape& c, const StridedShape& a, const StridedShape& b) {
   enum { batch, m, n, k, groups };
   Loop group[groups];
   for (Loop& loop : group) loop.operands = 3;

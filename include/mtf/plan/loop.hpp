@@ -36,7 +36,7 @@ struct StridedDim {
 using StridedShape = InlineVector<StridedDim, max_union_rank>;
 
 /// The local slice of a placement, row-major.
-[[nodiscard]] constexpr StridedShape row_major(const Placement& placement) {
+MTF_NOINLINE [[nodiscard]] constexpr StridedShape row_major(const Placement& placement) {
   StridedShape result;
   for (const PlacedDim& dim : placement.dims) result.push_back({dim.name, dim.local(), 1});
   std::int64_t stride = 1;
@@ -47,7 +47,7 @@ using StridedShape = InlineVector<StridedDim, max_union_rank>;
   return result;
 }
 
-[[nodiscard]] constexpr std::int64_t stride_of(const StridedShape& shape, const Name& name) {
+MTF_NOINLINE [[nodiscard]] constexpr std::int64_t stride_of(const StridedShape& shape, const Name& name) {
   for (const StridedDim& dim : shape) {
     if (dim.name == name) return dim.stride;
   }
@@ -55,7 +55,7 @@ using StridedShape = InlineVector<StridedDim, max_union_rank>;
 }
 
 /// Joins neighbouring dims that all operands walk through as one, and drops dims of extent 1: fewer and longer loops.
-[[nodiscard]] constexpr Loop collapse(const Loop& loop) {
+MTF_NOINLINE [[nodiscard]] constexpr Loop collapse(const Loop& loop) {
   Loop result;
   result.operands = loop.operands;
   for (const LoopDim& dim : loop.dims) {
@@ -101,12 +101,12 @@ struct CopyPlan {
   [[nodiscard]] constexpr std::int64_t work() const { return 0; }
 };
 
-[[nodiscard]] constexpr CopyPlan plan_copy(const StridedShape& out, const StridedShape& in) {
+MTF_NOINLINE [[nodiscard]] constexpr CopyPlan plan_copy(const StridedShape& out, const StridedShape& in) {
   return {.loop = collapse(loop_over(out, out, in))};
 }
 
 namespace detail {
-[[nodiscard]] constexpr CopyPlan swap_outer(std::int64_t first, std::int64_t second, std::int64_t inner) {
+MTF_NOINLINE [[nodiscard]] constexpr CopyPlan swap_outer(std::int64_t first, std::int64_t second, std::int64_t inner) {
   // out[first, second, inner] = in[second, first, inner]
   CopyPlan plan;
   plan.loop.operands = 2;
@@ -137,7 +137,7 @@ struct ReducePlan {
   [[nodiscard]] constexpr std::int64_t work() const { return kept.size() * reduced.size(); }
 };
 
-[[nodiscard]] constexpr ReducePlan plan_reduce(const StridedShape& out, const StridedShape& in, Combine combine) {
+MTF_NOINLINE [[nodiscard]] constexpr ReducePlan plan_reduce(const StridedShape& out, const StridedShape& in, Combine combine) {
   ReducePlan plan;
   plan.combine = combine;
   StridedShape reduced;

@@ -56,7 +56,7 @@ using Parts = InlineVector<Part, 4 * max_rank>;
 
 /// Plans a reshape (equal sizes). Both shapes are cut into common factors from the minor end; every axis then stays,
 /// is sliced, is gathered, or moves from one factor to another, which is an all-to-all. An axis of size 1 moves nothing.
-[[nodiscard]] constexpr Redistribution plan_redistribution(const Placement& from, const Placement& to, const MeshValue& mesh) {
+MTF_NOINLINE [[nodiscard]] constexpr Redistribution plan_redistribution(const Placement& from, const Placement& to, const MeshValue& mesh) {
   using Kind = RedistributionStep::Kind;
   Redistribution plan;
   detail::Parts before = detail::parts_of(from, mesh);

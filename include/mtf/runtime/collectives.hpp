@@ -99,8 +99,11 @@ class LargeType {
   bool owned_ = false;
 };
 
+MTF_COLD inline void fail(int code, const char* what, const Group& group) {
+  check_mpi(code, std::string(what) + " over " + group.name);
+}
 inline void check(int code, const char* what, const Group& group) {
-  if (code != MPI_SUCCESS) check_mpi(code, std::string(what) + " over " + group.name);
+  if (code != MPI_SUCCESS) fail(code, what, group);
 }
 
 [[nodiscard]] inline char* at(void* data, std::int64_t bytes) { return static_cast<char*>(data) + bytes; }

@@ -18,7 +18,7 @@ inline namespace v0 {
 class Communicators {
  public:
   /// Throws if the communicator's size is not that of the mesh.
-  Communicators(MPI_Comm comm, const MeshValue& mesh) : mesh_(mesh) {
+  MTF_COLD Communicators(MPI_Comm comm, const MeshValue& mesh) : mesh_(mesh) {
     int size = 0;
     detail::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
     if (size != mesh.size()) {
@@ -41,6 +41,18 @@ class Communicators {
     for (const auto& [axes, group] : groups_) {
       if (axes == set) return *group;
     }
+    return split(set);
+  }
+
+  /// Frees the communicators; collective.
+  void close() {
+    for (auto& [axes, group] : groups_) MPI_Comm_free(&group->comm);
+    groups_.clear();
+    if (world_.comm != MPI_COMM_NULL) MPI_Comm_free(&world_.comm);
+  }
+
+ private:
+  MTF_COLD const Group& split(AxisSet set) {
     auto group = std::make_unique<Group>();
     const Coordinates at = mesh_.coordinates(world_.rank);
     const auto color = static_cast<int>(mesh_.position(at, mesh_.all() - set));
@@ -55,17 +67,9 @@ class Communicators {
     return *groups_.back().second;
   }
 
-  /// Frees the communicators; collective.
-  void close() {
-    for (auto& [axes, group] : groups_) MPI_Comm_free(&group->comm);
-    groups_.clear();
-    if (world_.comm != MPI_COMM_NULL) MPI_Comm_free(&world_.comm);
-  }
-
- private:
   /// Whether MPI_Allreduce gives all members the same bits, tried on sizes that take different algorithms in the MPIs we
   /// know. Replicas must be bitwise equal, or they drift apart over thousands of steps.
-  static bool sums_are_equal(const Group& group) {
+  MTF_COLD static bool sums_are_equal(const Group& group) {
     if (group.size <= 2) return true;  // one addition, which commutes
     for (const int count : {1, 1000, 40000}) {
       std::vector<float> data(static_cast<std::size_t>(count));
@@ -83,7 +87,7 @@ class Communicators {
     return true;
   }
 
-  [[nodiscard]] std::string describe_axes(AxisSet set, bool sizes) const {
+  MTF_COLD [[nodiscard]] std::string describe_axes(AxisSet set, bool sizes) const {
     std::string text;
     for (int i = 0; i < mesh_.rank(); ++i) {
       if (!set.has(i)) continue;

@@ -26,7 +26,7 @@ class mpi_error : public std::runtime_error {
 namespace detail {
 
 /// Throws with the operation, the axes and MPI's own words unless `code` is success.
-inline void check_mpi(int code, const std::string& what) {
+MTF_NOINLINE inline void check_mpi(int code, const std::string& what) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;

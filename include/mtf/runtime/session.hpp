@@ -31,7 +31,7 @@ inline thread_local int boundaries = 0;
 }
 
 /// Prints `mtf: rank 3 (rows=1, cols=1): what` and ends the whole job.
-[[noreturn]] inline void end_job(const std::string& place, const char* what) {
+[[noreturn]] MTF_COLD inline void end_job(const std::string& place, const char* what) {
   const std::string text = what;
   const std::string message = text.rfind("mtf: ", 0) == 0 ? text.substr(5) : text;
   const std::string where = place.empty() ? "rank " + std::to_string(world_rank()) : place;

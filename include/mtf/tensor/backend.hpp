@@ -67,7 +67,7 @@ class Backend {
 };
 
 constexpr void dispose(Backend* backend) { delete backend; }
-constexpr void dispose(Block* block) {
+MTF_NOINLINE constexpr void dispose(Block* block) {
   const Ref<Backend> backend(block->backend);  // may be the last handle
   backend->release(block);
   --backend->references;

@@ -1,4 +1,9 @@
 // Compile-time checks of placements, with messages that name the rule, the dims and the way out.
+//
+// A concept says whether something is legal; generic code can ask it. An operation that finds its concept violated names the
+// reason, `return poisoned(not_placeable<World, Dims...>{})`: a template that exists only to stop the compiler with a
+// sentence, and whose arguments show dims, axes and numbers. It is named in the body of the public function, because every
+// function in between adds lines to what the user reads.
 #pragma once
 
 #include <type_traits>
@@ -9,17 +14,26 @@ namespace mtf {
 inline namespace v0 {
 
 /// The result of an operation that did not compile: operations accept it silently, so one mistake gives one message.
-struct poisoned {};
+struct poisoned {
+  // A scalar to code that asks first, such as item and print.
+  using dims = DimList<>;
+  using element_type = float;
+
+  constexpr poisoned() = default;
+  /// Stops the compiler with the sentence of `Reason`.
+  template <class Reason>
+  constexpr explicit poisoned(Reason) {}
+};
 
 template <class...>
 inline constexpr bool always_false = false;
 
 // One template per rule: its arguments show the dims, axes and numbers in the compiler's output.
-template <class Dim, class OtherDim>
+template <class Dim, class OtherDim, FixedString Axis>
 struct axis_used_twice {
   static_assert(always_false<Dim>, "mtf: " MTF_RULE_AXIS_USED_TWICE);
 };
-template <class Dim, std::int64_t Extent, std::int64_t Parts>
+template <class Dim, std::int64_t Extent, std::int64_t Parts, FixedString Axis>
 struct indivisible_extent {
   static_assert(always_false<Dim>, "mtf: " MTF_RULE_INDIVISIBLE_EXTENT);
 };
@@ -27,7 +41,7 @@ template <class Dim>
 struct repeated_dim {
   static_assert(always_false<Dim>, "mtf: " MTF_RULE_REPEATED_DIM);
 };
-template <class Dim, std::int64_t Extent, std::int64_t OtherExtent>
+template <class Dim, class OtherDim, std::int64_t Extent, std::int64_t OtherExtent>
 struct unequal_extents {
   static_assert(always_false<Dim>, "mtf: " MTF_RULE_UNEQUAL_EXTENTS);
 };
@@ -35,19 +49,46 @@ template <int Dims>
 struct too_many_dims {
   static_assert(always_false<std::integral_constant<int, Dims>>, "mtf: " MTF_RULE_TOO_MANY_DIMS);
 };
+template <FixedString Dim, FixedString Axis, class Mesh>
+struct unknown_axis {
+  static_assert(always_false<Mesh>, "mtf: " MTF_RULE_UNKNOWN_AXIS);
+};
+template <FixedString Dim, class Layout>
+struct repeated_rule {
+  static_assert(always_false<Layout>, "mtf: " MTF_RULE_REPEATED_RULE);
+};
+template <FixedString Dim, FixedString Axis, class Layout>
+struct repeated_axis {
+  static_assert(always_false<Layout>, "mtf: " MTF_RULE_REPEATED_AXIS);
+};
 
 namespace detail {
+
+/// What is wrong with rules that are types; nothing if they are known at run time only.
+template <class Mesh, class Layout>
+[[nodiscard]] constexpr Violations violations_of_rules() {
+  Violations found;
+  if constexpr (layout_like<Layout> && mesh_like<Mesh>) {
+    if constexpr (Layout::is_static && Mesh::has_static_names) (void)resolve(Layout::value(), Mesh::value(), found);
+  }
+  return found;
+}
+template <class Mesh, class Layout>
+inline constexpr Violations rule_violations = violations_of_rules<Mesh, Layout>();
 
 /// Placement rules of a world whose layout and axis names are types; empty rules otherwise, which leaves the checks of
 /// names and extents.
 template <class World>
 [[nodiscard]] constexpr PlacementRules static_rules() {
-  if constexpr (World::layout_type::is_static && World::mesh_type::has_static_names) {
-    Violations ignored;  // the World itself reports what is wrong with its rules
-    return resolve(World::layout_type::value(), World::mesh_type::value(), ignored);
-  } else {
-    return {};
+  using Mesh = typename World::mesh_type;
+  using Layout = typename World::layout_type;
+  if constexpr (layout_like<Layout> && mesh_like<Mesh>) {
+    if constexpr (Layout::is_static && Mesh::has_static_names) {
+      Violations ignored;  // the World itself reports what is wrong with its rules
+      return resolve(Layout::value(), Mesh::value(), ignored);
+    }
   }
+  return {};
 }
 
 template <class World>
@@ -58,40 +99,64 @@ inline constexpr Violations tensor_violations = check(rules_of<World>, static_sh
 template <class World, class... Dims>
 inline constexpr Violations union_violations = check(rules_of<World>, static_shape<Dims...>(), false);
 
-template <class... Dims>
-struct Report {
-  /// Instantiates the template of the first violation: the compiler stops there with its sentence.
-  template <auto V>
-  static constexpr bool fail() {
-    constexpr auto position = static_cast<std::size_t>(V.position);
-    constexpr auto other = static_cast<std::size_t>(V.other_position);
-    if constexpr (V.fault == Fault::axis_used_twice) {
-      return sizeof(axis_used_twice<dim_at<other, Dims...>, dim_at<position, Dims...>>) > 0;
-    } else if constexpr (V.fault == Fault::indivisible_extent) {
-      return sizeof(indivisible_extent<dim_at<position, Dims...>, V.extent, V.other_extent>) > 0;
-    } else if constexpr (V.fault == Fault::repeated_dim) {
-      return sizeof(repeated_dim<dim_at<position, Dims...>>) > 0;
-    } else if constexpr (V.fault == Fault::unequal_extents) {
-      return sizeof(unequal_extents<dim_at<position, Dims...>, V.other_extent, V.extent>) > 0;
-    } else {
-      return sizeof(too_many_dims<static_cast<int>(V.extent)>) > 0;
-    }
-  }
-};
-
-/// A Violation without its names, so that it can be a template argument.
-struct Numbers {
-  Fault fault;
-  std::int64_t extent;
-  std::int64_t other_extent;
-  int position;
-  int other_position;
-};
-[[nodiscard]] constexpr Numbers numbers(const Violation& v) {
-  return {v.fault, v.extent, v.other_extent, v.position, v.other_position};
+/// A name as a template argument, which compilers print as text.
+template <std::size_t Size>
+[[nodiscard]] consteval FixedString<Size> fixed(const Name& name) {
+  char text[Size]{};
+  for (std::size_t i = 0; i + 1 < Size; ++i) text[i] = name.text[i];
+  return FixedString<Size>(text);
 }
 
+/// The template that says the first of `Found`, without instantiating it.
+template <const Violations& Found, class... Dims>
+struct FirstOf {
+  static consteval auto select() {
+    constexpr const Violation& first = Found[0];
+    constexpr auto position = static_cast<std::size_t>(first.position);
+    constexpr auto other = static_cast<std::size_t>(first.other_position);
+    if constexpr (first.fault == Fault::axis_used_twice) {
+      constexpr auto axis = fixed<first.axis.text.size() + 1>(first.axis);
+      // In the order of their names, so that [a, b] and [b, a] are one mistake and give one message.
+      constexpr bool in_order = first.other_dim.text < first.dim.text;
+      return std::type_identity<
+          axis_used_twice<dim_at<in_order ? other : position, Dims...>, dim_at<in_order ? position : other, Dims...>, axis>>{};
+    } else if constexpr (first.fault == Fault::indivisible_extent) {
+      constexpr auto axis = fixed<first.axis.text.size() + 1>(first.axis);
+      return std::type_identity<indivisible_extent<dim_at<position, Dims...>, first.extent, first.other_extent, axis>>{};
+    } else if constexpr (first.fault == Fault::repeated_dim) {
+      return std::type_identity<repeated_dim<dim_at<position, Dims...>>>{};
+    } else if constexpr (first.fault == Fault::unequal_extents) {
+      return std::type_identity<
+          unequal_extents<dim_at<other, Dims...>, dim_at<position, Dims...>, first.other_extent, first.extent>>{};
+    } else {
+      return std::type_identity<too_many_dims<static_cast<int>(first.extent)>>{};
+    }
+  }
+  using type = typename decltype(select())::type;
+};
+
+template <class Mesh, class Layout>
+struct FirstOfRules {
+  static consteval auto select() {
+    constexpr const Violation& first = rule_violations<Mesh, Layout>[0];
+    constexpr auto dim = fixed<first.dim.text.size() + 1>(first.dim);
+    constexpr auto axis = fixed<first.axis.text.size() + 1>(first.axis);
+    if constexpr (first.fault == Fault::unknown_axis) {
+      return std::type_identity<unknown_axis<dim, axis, Mesh>>{};
+    } else if constexpr (first.fault == Fault::repeated_rule) {
+      return std::type_identity<repeated_rule<dim, Layout>>{};
+    } else {
+      return std::type_identity<repeated_axis<dim, axis, Layout>>{};
+    }
+  }
+  using type = typename decltype(select())::type;
+};
+
 }  // namespace detail
+
+/// Whether every rule of a layout names an axis of the mesh, and each dim and axis once.
+template <class Mesh, class Layout>
+concept applicable = detail::rule_violations<Mesh, Layout>.empty();
 
 /// Whether a tensor of these dims exists in the world.
 template <class World, class... Dims>
@@ -101,21 +166,13 @@ concept placeable = detail::tensor_violations<World, Dims...>.empty();
 template <class World, class... Dims>
 concept uniteable = detail::union_violations<World, Dims...>.empty();
 
-/// Stops the compiler with the sentence of the first violated rule, if there is one. True if all is well.
+// The first rule that is violated when the concept does not hold.
+template <class Mesh, class Layout>
+using not_applicable = typename detail::FirstOfRules<Mesh, Layout>::type;
 template <class World, class... Dims>
-constexpr bool require_placeable() {
-  if constexpr (!placeable<World, Dims...>) {
-    return detail::Report<Dims...>::template fail<detail::numbers(detail::tensor_violations<World, Dims...>[0])>();
-  }
-  return placeable<World, Dims...>;
-}
+using not_placeable = typename detail::FirstOf<detail::tensor_violations<World, Dims...>, Dims...>::type;
 template <class World, class... Dims>
-constexpr bool require_uniteable() {
-  if constexpr (!uniteable<World, Dims...>) {
-    return detail::Report<Dims...>::template fail<detail::numbers(detail::union_violations<World, Dims...>[0])>();
-  }
-  return uniteable<World, Dims...>;
-}
+using not_uniteable = typename detail::FirstOf<detail::union_violations<World, Dims...>, Dims...>::type;
 
 }  // namespace v0
 }  // namespace mtf

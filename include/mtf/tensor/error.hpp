@@ -26,7 +26,7 @@ class plan_error : public std::invalid_argument {
   static inline thread_local int alive_ = 0;
 };
 
-[[nodiscard]] inline std::string describe(const ShapeValue& shape) {
+MTF_COLD [[nodiscard]] inline std::string describe(const ShapeValue& shape) {
   std::string text = "[";
   for (const DimValue& dim : shape) {
     if (text.size() > 1) text += ", ";
@@ -35,7 +35,7 @@ class plan_error : public std::invalid_argument {
   return text + "]";
 }
 
-[[nodiscard]] inline std::string describe(const MeshValue& mesh) {
+MTF_COLD [[nodiscard]] inline std::string describe(const MeshValue& mesh) {
   std::string text;
   for (const AxisValue& axis : mesh.axes) {
     if (!text.empty()) text += ";";
@@ -45,7 +45,7 @@ class plan_error : public std::invalid_argument {
 }
 
 /// One violated rule with its names and numbers, then the way out.
-[[nodiscard]] inline std::string describe(const Violation& v) {
+MTF_COLD [[nodiscard]] inline std::string describe(const Violation& v) {
   const auto quoted = [](const Name& name) { return "\"" + std::string(name.text) + "\""; };
   std::string facts;
   switch (v.fault) {
@@ -71,7 +71,7 @@ class plan_error : public std::invalid_argument {
 }
 
 /// Throws one plan_error that lists every violation.
-[[noreturn]] inline void raise(std::string_view operation, const Violations& violations) {
+[[noreturn]] MTF_COLD inline void raise(std::string_view operation, const Violations& violations) {
   std::string text = "mtf: " + std::string(operation) + ": ";
   for (int i = 0; i < violations.size(); ++i) {
     if (i > 0) text += "\n  and ";
@@ -84,7 +84,7 @@ constexpr void require_none(std::string_view operation, const Violations& violat
   if (!violations.empty()) raise(operation, violations);
 }
 
-[[noreturn]] inline void raise(std::string_view operation, const std::string& what) {
+[[noreturn]] MTF_COLD inline void raise(std::string_view operation, const std::string& what) {
   throw plan_error("mtf: " + std::string(operation) + ": " + what);
 }
 

@@ -31,14 +31,14 @@ template <class T>
 
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
-constexpr void require_legal(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+MTF_NOINLINE constexpr void require_legal(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
   detail::require_open(backend, operation);
   const Violations violations = check(backend.rules, dims, names_are_unique);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }
 
 /// A new uninitialised value of this shape; throws if the shape cannot be placed.
-[[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
   require_legal(backend, operation, shape);
   return make_value(backend, place(backend.rules, shape), type);
 }
@@ -55,7 +55,7 @@ constexpr void require_legal(const Backend& backend, const char* operation, cons
   return records(backend, std::span<const Array>(inputs.begin(), inputs.size()));
 }
 
-[[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const Placement& placement, const ElementOperations* elements) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const Placement& placement, const ElementOperations* elements) {
   Ref<Node> node(make<Node>());
   node->backend = Ref<Backend>(&backend);
   node->id = backend.next_id++;

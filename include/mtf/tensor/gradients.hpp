@@ -1,7 +1,6 @@
 // Reverse-mode differentiation of the untyped graph.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -20,7 +19,7 @@ class GradientSink {
   }
   /// Adds a contribution. One partial sum is kept per set of axes that it is pending over: adding in order of arrival
   /// would complete a sum for every branch, this completes one per set when the gradient is read.
-  constexpr void add(int input, Ref<Value> contribution) {
+  MTF_NOINLINE constexpr void add(int input, Ref<Value> contribution) {
     const Ref<Node>& node = operation_->inputs[input];
     Entry& entry = entries_[static_cast<std::size_t>(node->slot)];
     if (!contribution->block->scattered.empty()) complete(*contribution, operation_->name);
@@ -65,7 +64,7 @@ class GradientPass {
  public:
   /// Gradients of a scalar loss, in the order of `wanted`. Saved data is freed on the way unless the graph is kept.
   /// An entry of `wanted` that the loss does not depend on is an error, or null if `unused::zeros` is asked for.
-  static constexpr std::vector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> wanted, keep_graph keep, unused rule) {
+  MTF_NOINLINE static constexpr std::vector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> wanted, keep_graph keep, unused rule) {
     GradientPass pass;
     pass.collect(loss);
     pass.prune(wanted);
@@ -95,28 +94,34 @@ class GradientPass {
  private:
   using Entry = GradientSink::Entry;
 
-  constexpr void collect(const Ref<Node>& loss) {
-    std::vector<Entry>& entries = sink_.entries_;
-    const auto visit = [&](const Ref<Node>& node) {
-      if (node->slot >= 0) return;
-      node->slot = 0;
-      entries.emplace_back();
-      entries.back().node = node;
-    };
-    visit(loss);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const Operation* operation = entries[i].node->operation;
+  MTF_NOINLINE constexpr void collect(const Ref<Node>& loss) {
+    std::vector<Node*> nodes{loss.get()};
+    loss->slot = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const Operation* operation = nodes[i]->operation;
       if (operation == nullptr) continue;
       for (const Ref<Node>& input : operation->inputs) {
-        if (input) visit(input);
+        if (!input || input->slot >= 0) continue;
+        input->slot = 0;
+        nodes.push_back(input.get());
       }
     }
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.node->id > b.node->id; });
-    for (std::size_t i = 0; i < entries.size(); ++i) entries[i].node->slot = static_cast<int>(i);
+    // By falling creation number. The walk met them nearly so, and then insertion is linear.
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+      Node* node = nodes[i];
+      std::size_t at = i;
+      for (; at > 0 && nodes[at - 1]->id < node->id; --at) nodes[at] = nodes[at - 1];
+      nodes[at] = node;
+    }
+    sink_.entries_ = std::vector<Entry>(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      sink_.entries_[i].node = Ref<Node>(nodes[i]);
+      nodes[i]->slot = static_cast<int>(i);
+    }
   }
 
   /// Marks the entries on a path to a wanted node; inputs come after the operations that use them.
-  constexpr void prune(std::span<const Ref<Node>> wanted) {
+  MTF_NOINLINE constexpr void prune(std::span<const Ref<Node>> wanted) {
     std::vector<Entry>& entries = sink_.entries_;
     for (const Ref<Node>& node : wanted) {
       if (node->slot >= 0) entries[static_cast<std::size_t>(node->slot)].useful = entries[static_cast<std::size_t>(node->slot)].wanted = true;
@@ -130,7 +135,7 @@ class GradientPass {
     }
   }
 
-  constexpr void walk(const Ref<Node>& loss, keep_graph keep) {
+  MTF_NOINLINE constexpr void walk(const Ref<Node>& loss, keep_graph keep) {
     std::vector<Entry>& entries = sink_.entries_;
     entries[0].partials.push_back(loss->elements->fill(*loss->backend, loss->placement, 1.0));
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -150,7 +155,7 @@ class GradientPass {
   }
 
   /// The sum of the partial sums. A single set stays pending.
-  static constexpr Ref<Value> read(Entry& entry) {
+  MTF_NOINLINE static constexpr Ref<Value> read(Entry& entry) {
     if (entry.partials.empty()) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
     while (entry.partials.size() > 1) {
       Ref<Value> last = std::move(entry.partials.back());

@@ -23,7 +23,7 @@ struct Value : Counted {
   /// Axes along which the sum is outstanding.
   [[nodiscard]] constexpr AxisSet pending() const { return block->pending; }
 };
-constexpr void dispose(Value* value) { destroy(value); }
+MTF_NOINLINE constexpr void dispose(Value* value) { destroy(value); }
 
 class GradientSink;
 class Operation;
@@ -98,7 +98,7 @@ constexpr void require_open(const Backend& backend, const char* operation) {
 }  // namespace detail
 
 /// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
-constexpr void complete(Block& block, const char* operation) {
+MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
   Backend& backend = *block.backend;
   if (!block.pending.empty()) {
     detail::require_open(backend, operation);
@@ -125,14 +125,14 @@ constexpr void complete(Block& block, const char* operation) {
 constexpr void complete(const Value& value, const char* operation) { complete(*value.block, operation); }
 
 /// An uninitialised value of this placement.
-[[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
   Ref<Value> value(make<Value>());
   value->placement = placement;
   value->block = Buffer(backend.allocate(type, placement.local_size()));
   return value;
 }
 /// The same data under another placement with an equal local size.
-[[nodiscard]] constexpr Ref<Value> share(const Value& value, const Placement& placement) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> share(const Value& value, const Placement& placement) {
   Ref<Value> result(make<Value>());
   result->placement = placement;
   result->block = value.block;

@@ -40,8 +40,10 @@ class Tensor : public OperandBase {
 
   /// Wraps an untyped array whose placement has these dims.
   constexpr explicit Tensor(Array array) : array_(std::move(array)) {
-    static_assert(require_placeable<World, Dims...>());
+    if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
   }
+  /// Only in a program that does not compile: a declared type adds no second message.
+  constexpr Tensor(poisoned) {}
   template <class... Others>
     requires(detail::same_names<DimList<Others...>, dims>)
   constexpr Tensor(const Tensor<World, T, Others...>& other) : array_(other.array()) {}
@@ -131,28 +133,74 @@ struct Unpack;
 template <class... Dims>
 struct Unpack<DimList<Dims...>> {
   template <class World>
-  static constexpr bool placeable() {
-    return require_placeable<World, Dims...>();
-  }
+  static constexpr bool placeable = mtf::placeable<World, Dims...>;
   template <class World>
-  static constexpr bool uniteable() {
-    return require_uniteable<World, Dims...>();
-  }
+  static constexpr bool uniteable = mtf::uniteable<World, Dims...>;
+  template <class World>
+  using not_placeable = mtf::not_placeable<World, Dims...>;
+  template <class World>
+  using not_uniteable = mtf::not_uniteable<World, Dims...>;
 };
 
-/// The asserted rules of an operation on several tensors: one world, one element type, a legal union of dims.
+template <class... Xs>
+inline constexpr bool unite_legally = false;
 template <class X, class... Xs>
-constexpr bool require_operands() {
-  constexpr bool one_world = (std::same_as<world_of<X>, world_of<Xs>> && ...);
-  static_assert(one_world, "mtf: the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
-  constexpr bool one_element = (std::same_as<element_of<X>, element_of<Xs>> && ...);
-  static_assert(one_element, "mtf: the operands of an operation have different element types; convert one with cast<T>(x)");
-  if constexpr (one_world && one_element) {
-    return Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>();
-  }
-  return false;
-}
+  requires compatible<X, Xs...>
+inline constexpr bool unite_legally<X, Xs...> = Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>;
 
+}  // namespace detail
+
+/// Whether an operation takes these operands together: one world, one element type, a legal union of dims.
+template <class... Xs>
+concept operable = detail::unite_legally<Xs...>;
+
+template <class... Worlds>
+struct different_worlds {
+  static_assert(always_false<Worlds...>, "mtf: " MTF_RULE_DIFFERENT_WORLDS);
+};
+template <class... Elements>
+struct different_element_types {
+  static_assert(always_false<Elements...>, "mtf: " MTF_RULE_DIFFERENT_ELEMENTS);
+};
+
+namespace detail {
+
+template <class... Xs>
+struct NotOperable;
+template <class X, class... Xs>
+struct NotOperable<X, Xs...> {
+  static consteval auto select() {
+    if constexpr (!(std::same_as<world_of<X>, world_of<Xs>> && ...)) {
+      return std::type_identity<different_worlds<world_of<X>, world_of<Xs>...>>{};
+    } else if constexpr (!(std::same_as<element_of<X>, element_of<Xs>> && ...)) {
+      return std::type_identity<different_element_types<element_of<X>, element_of<Xs>...>>{};
+    } else {
+      return std::type_identity<typename Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template not_uniteable<world_of<X>>>{};
+    }
+  }
+  using type = typename decltype(select())::type;
+};
+
+struct Checked {
+  template <class... Xs>
+  using of = Checked;
+};
+struct NotChecked {
+  template <class... Xs>
+  using of = typename NotOperable<Xs...>::type;
+};
+
+}  // namespace detail
+
+/// The first rule that is violated when `operable` does not hold.
+template <class... Xs>
+using not_operable = typename detail::NotOperable<Xs...>::type;
+
+namespace detail {
+/// An empty type if the operands go together (or one is poisoned); otherwise the rule that is violated. An operator makes
+/// an object of it in its own body, so that the message is one level away from the user's line.
+template <class... Xs>
+using checked = typename std::conditional_t<any_poisoned<Xs...> || operable<Xs...>, Checked, NotChecked>::template of<Xs...>;
 }  // namespace detail
 
 }  // namespace v0

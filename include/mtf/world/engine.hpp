@@ -66,11 +66,7 @@ class Engine final : public Backend {
 
   void copy(const CopyPlan& plan, Block& out, const Block& in) override {
     const detail::Region region(CopyPlan::name);
-    switch (bytes_of(out.type)) {
-      case 1: return kernels::execute(space_, plan, static_cast<std::uint8_t*>(out.data), static_cast<const std::uint8_t*>(in.data));
-      case 4: return kernels::execute(space_, plan, static_cast<std::uint32_t*>(out.data), static_cast<const std::uint32_t*>(in.data));
-      default: return kernels::execute(space_, plan, static_cast<std::uint64_t*>(out.data), static_cast<const std::uint64_t*>(in.data));
-    }
+    kernels::execute(space_, plan, static_cast<int>(bytes_of(out.type)), out.data, in.data);
   }
 
   [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) override {

@@ -17,7 +17,6 @@ namespace detail {
 
 template <class T, class World, class... Dims>
 Ref<Value> checked_value(World& world, const char* name, std::int64_t given, std::int64_t expected_of_rank, const Dims&... dims) {
-  static_assert(require_placeable<World, Dims...>());
   const ShapeValue shape = Shape<Dims...>(dims...).value();
   require_legal(world.engine(), name, shape);
   const std::int64_t expected = expected_of_rank < 0 ? size_of(shape) : expected_of_rank;
@@ -80,18 +79,27 @@ using host_element = std::conditional_t<std::same_as<T, bool>, std::uint8_t, T>;
 /// elements is not that of the dims.
 template <element T, class World, dim_like... Dims>
 auto from_global(World& world, std::span<const T> global, const Dims&... dims) {
-  Ref<Value> value = detail::checked_value<T>(world, "from_global", static_cast<std::int64_t>(global.size()), -1, dims...);
-  world.engine().template write<T>(*value->block, value->placement, [&](std::int64_t i) { return global[static_cast<std::size_t>(i)]; });
-  return Tensor<World, T, Dims...>(Array{std::move(value), {}});
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    Ref<Value> value = detail::checked_value<T>(world, "from_global", static_cast<std::int64_t>(global.size()), -1, dims...);
+    world.engine().template write<T>(*value->block, value->placement, [&](std::int64_t i) { return global[static_cast<std::size_t>(i)]; });
+    return Tensor<World, T, Dims...>(Array{std::move(value), {}});
+  }
 }
 template <element T, class World, dim_like... Dims>
 auto from_global(World& world, const std::vector<T>& global, const Dims&... dims) {
-  return from_global<T>(world, std::span<const T>(global), dims...);
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return from_global<T>(world, std::span<const T>(global), dims...);
+  }
 }
 
 /// The same where only rank 0 has the array; the others' argument is not read. Communication: a broadcast of the array.
 template <element T, class World, dim_like... Dims>
 auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
+  if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
   auto& engine = world.engine();
   const std::int64_t expected = size_of(Shape<Dims...>(dims...).value());
   const auto given = world.agree(static_cast<std::int64_t>(global.size()));
@@ -112,10 +120,14 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
 template <operand X>
 auto to_host(const X& x) {
   using T = detail::host_element<element_of<X>>;
-  const Array& array = detail::array_of(x);
-  auto& engine = static_cast<typename world_of<X>::engine_type&>(array.value->backend());
-  detail::require_open(engine, "to_host");
-  return detail::gather_to_host<T>(engine, *array.value);
+  if constexpr (any_poisoned<X>) {
+    return std::vector<T>{};
+  } else {
+    const Array& array = detail::array_of(x);
+    auto& engine = static_cast<typename world_of<X>::engine_type&>(array.value->backend());
+    detail::require_open(engine, "to_host");
+    return detail::gather_to_host<T>(engine, *array.value);
+  }
 }
 
 /// The value of a scalar tensor. Collective if it is pending.
@@ -162,7 +174,7 @@ auto from_local(World& world, const ViewType& view, const Dims&... dims) {
   static_assert(ViewType::rank == sizeof...(Dims), "mtf: from_local: the view's rank is not the number of dims");
   static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ViewType::memory_space>::accessible,
                 "mtf: from_local takes a view the host can access; make a mirror first");
-  static_assert(require_placeable<World, Dims...>());
+  if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
   auto& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
   require_legal(engine, "from_local", shape);

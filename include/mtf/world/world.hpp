@@ -33,7 +33,7 @@ struct WorldRules {
 
 /// Reads and checks all that is known at start; throws one plan_error with every violated rule.
 template <class Mesh, class Layout>
-[[nodiscard]] WorldRules read_rules(const WorldOptions& options) {
+MTF_COLD [[nodiscard]] WorldRules read_rules(const WorldOptions& options) {
   WorldRules result;
   result.mesh_text.assign(options.mesh.begin(), options.mesh.end());
   result.layout_text.assign(options.layout.begin(), options.layout.end());
@@ -61,29 +61,17 @@ template <class Mesh, class Layout>
   return result;
 }
 
-template <class Mesh, class Layout>
-constexpr bool require_rules() {
-  if constexpr (Layout::is_static && Mesh::has_static_names) {
-    constexpr Violations violations = [] {
-      Violations found;
-      (void)resolve(Layout::value(), Mesh::value(), found);
-      return found;
-    }();
-    static_assert(find(violations, Fault::unknown_axis) < 0, "mtf: " MTF_RULE_UNKNOWN_AXIS);
-    static_assert(find(violations, Fault::repeated_rule) < 0, "mtf: " MTF_RULE_REPEATED_RULE);
-    static_assert(find(violations, Fault::repeated_axis) < 0, "mtf: " MTF_RULE_REPEATED_AXIS);
-  }
-  return true;
-}
-
 }  // namespace detail
 
 /// The program on a mesh of processors: communicators, one execution-space instance, memory, variables, counters. Every rank
 /// of the communicator makes it with the same arguments, and calls the same operations in the same order.
 ///
 /// Operations find their world through an operand. Not movable; tensors may outlive it but not be used then.
-template <mesh_like MeshType, layout_like LayoutType, class Space = Kokkos::DefaultExecutionSpace>
+template <class MeshType, class LayoutType, class Space = Kokkos::DefaultExecutionSpace>
 class World {
+  static_assert(std::is_base_of_v<MeshBase, MeshType> && std::is_base_of_v<LayoutBase, LayoutType>,
+                "mtf: World<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and mtf::Layout<...>");
+
  public:
   using mesh_type = MeshType;
   using layout_type = LayoutType;
@@ -93,7 +81,7 @@ class World {
   /// initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used.
   explicit World(MPI_Comm comm, const WorldOptions& options = {}, const Space& space = Space())
       : seed_(options.seed), exceptions_(std::uncaught_exceptions()) {
-    static_assert(detail::require_rules<MeshType, LayoutType>());
+    if constexpr (!applicable<MeshType, LayoutType>) (void)not_applicable<MeshType, LayoutType>{};
     detail::WorldRules rules = detail::read_rules<MeshType, LayoutType>(options);
     engine_ = Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
   }
@@ -153,7 +141,7 @@ class World {
     return all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
   }
   /// "rank 3 (rows=1, cols=1)".
-  [[nodiscard]] std::string describe_rank() const {
+  MTF_COLD [[nodiscard]] std::string describe_rank() const {
     std::string text = "rank " + std::to_string(rank()) + " (";
     for (int i = 0; i < mesh().rank(); ++i) {
       text += (i > 0 ? ", " : "") + std::string(mesh().axes[i].name.text) + "=" + std::to_string(coordinates()[i]);
