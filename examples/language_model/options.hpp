@@ -8,17 +8,17 @@ struct Options {
   std::string text;
   std::string layout = "data";
   std::string mesh;
-  std::int64_t steps = 2000;
+  std::int64_t steps = 3000;
   double minutes = 0;  // 0: no limit
-  double learning_rate = 2e-3;
+  double learning_rate = 4e-3;
   std::int64_t warmup = 100;
-  std::int64_t batch = 32;
+  std::int64_t batch = 16;
   std::int64_t length = 128;
-  std::int64_t d_model = 192;
+  std::int64_t d_model = 128;
   std::int64_t layers = 3;
-  std::int64_t heads = 6;
+  std::int64_t heads = 4;
   std::int64_t d_kv = 32;
-  std::int64_t d_ff = 768;
+  std::int64_t d_ff = 512;
   double embedding_stddev = 0.1;
   double dropout = 0;
   std::uint64_t seed = 1;

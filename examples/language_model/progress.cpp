@@ -2,12 +2,24 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 #include <fmt/core.h>
 #include <unistd.h>
 
+namespace {
+
+/// Whether a person watches. Some launchers give every rank a terminal of its own, so a script that knows better says so.
+bool is_terminal() {
+  if (const char* told = std::getenv("MTF_TERMINAL")) return std::string_view(told) == "1";
+  return isatty(STDOUT_FILENO) != 0;
+}
+
+}  // namespace
+
 Progress::Progress(std::int64_t steps, double limit, bool speaks)
-    : steps_(steps), limit_(limit), speaks_(speaks), terminal_(isatty(STDOUT_FILENO) != 0) {}
+    : steps_(steps), limit_(limit), speaks_(speaks), terminal_(is_terminal()) {}
 
 double Progress::elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 

@@ -29,8 +29,6 @@ def main():
     parser.add_argument("--like", required=True, help="the file in it whose flags are taken")
     parser.add_argument("--root", required=True, type=Path, help="the folder that holds mtf/")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--model-wing", nargs="*", default=[], type=Path, metavar="FILE",
-                        help="other headers that must compile without MPI and Kokkos")
     parser.add_argument("names", nargs="*", help="only these headers, as they are included")
     options = parser.parse_args()
 
@@ -38,16 +36,13 @@ def main():
     command = [compiler, *compile_flags.without_optimisation(flags), "-Werror", "-fsyntax-only",
                "-fno-diagnostics-color"]
     names = options.names or sorted(p.relative_to(options.root).as_posix() for p in options.root.glob("mtf/**/*.hpp"))
-    work = [(name, is_model_wing(name)) for name in names]
-    work += [(str(path.resolve()), True) for path in options.model_wing]
 
     with tempfile.TemporaryDirectory() as scratch:
         def compile_one(numbered):
-            number, (name, model_wing) = numbered
+            number, name = numbered
             source = Path(scratch) / f"{number}.cpp"
-            line = f'#include "{name}"\n' if name.startswith("/") else f"#include <{name}>\n"
-            source.write_text(line * 2)
-            stand_ins = ["-I", str(HERE / "no_machine")] if model_wing else []
+            source.write_text(f"#include <{name}>\n" * 2)
+            stand_ins = ["-I", str(HERE / "no_machine")] if is_model_wing(name) else []
             start = time.monotonic()
             run = subprocess.run([command[0], *stand_ins, *command[1:], str(source)], cwd=folder,
                                  env=compile_flags.plain_environment(), stdout=subprocess.PIPE,
@@ -55,7 +50,7 @@ def main():
             return name, run.returncode, run.stdout, time.monotonic() - start
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(compile_one, enumerate(work)))
+            results = list(pool.map(compile_one, enumerate(names)))
 
     failed = [(name, output) for name, status, output, _ in results if status != 0]
     for name, output in failed:

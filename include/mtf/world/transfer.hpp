@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <mtf/ops/create.hpp>
+#include <mtf/tensor/variable.hpp>
 #include <mtf/world/world.hpp>
 
 namespace mtf {

@@ -1,3 +1,0 @@
-#include <mtf/core/config.hpp>
-
-int main() {}

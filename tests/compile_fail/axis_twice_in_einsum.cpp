@@ -1,0 +1,22 @@
+// Each operand and the result can be placed, all dims together cannot.
+// EXPECT-ERROR: axis_used_twice<Batch, Hidden
+// EXPECT-ERROR: "rows"
+// FIRST-ERROR: mtf: two dims of one tensor or operation are split over the same mesh axis
+// MAX-LINES: 12
+#include <mtf/mtf.hpp>
+
+struct Batch : mtf::Dim<"batch", 64> {};
+struct Io : mtf::Dim<"io", 1024> {};
+struct Hidden : mtf::Dim<"hidden", 4096> {};
+struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};
+#ifdef MTF_CONTROL
+struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
+#else
+struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">> {};
+#endif
+
+auto program(mtf::World<Mesh, Layout>& world) {
+  auto x = mtf::random_normal<float, Batch, Io>(world, mtf::seed{1});
+  auto w = mtf::variable<float, Io, Hidden>(world, "w", mtf::init::glorot);
+  return mtf::einsum<Io>(x, w);
+}

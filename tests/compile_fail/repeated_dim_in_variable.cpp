@@ -1,0 +1,19 @@
+// A variable with one dim twice.
+// EXPECT-ERROR: repeated_dim<Io>
+// FIRST-ERROR: mtf: a dim name occurs twice in one tensor
+// MAX-LINES: 12
+#include <mtf/mtf.hpp>
+
+struct Batch : mtf::Dim<"batch", 64> {};
+struct Io : mtf::Dim<"io", 1024> {};
+struct Hidden : mtf::Dim<"hidden", 4096> {};
+struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};
+struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
+
+auto program(mtf::World<Mesh, Layout>& world) {
+#ifdef MTF_CONTROL
+  return mtf::variable<float, Io, Hidden>(world, "w", mtf::init::glorot);
+#else
+  return mtf::variable<float, Io, Io>(world, "w", mtf::init::glorot);
+#endif
+}

@@ -1,0 +1,61 @@
+"""Starts a program on four ranks and checks how the job ends.
+
+ends.py MPIEXEC PROGRAM CASE: exit status, and the lines on stderr that begin with "mtf:". A job that does not end by
+itself fails.
+"""
+import re
+import subprocess
+import sys
+
+PLACES = ["rank 0 (rows=0, cols=0)", "rank 1 (rows=0, cols=1)", "rank 2 (rows=1, cols=0)", "rank 3 (rows=1, cols=1)"]
+
+
+def line(rank, message):
+    return [re.escape(f"mtf: {PLACES[rank]}: ") + message]
+
+
+GIVEN = "from_global: 3 elements given for dims .*"
+# Exit status (None: anything but 0) and the lines, as patterns (None: anything).
+CASES = {
+    "none": (0, []),
+    "caught": (0, []),
+    "started": (0, []),
+    "adopted": (0, []),
+    "status": (5, []),
+    "throw": (None, line(3, "disk full")),
+    "throw_prefixed": (None, line(2, "disk full")),
+    "throw_zero": (None, line(0, "disk full")),
+    "throw_unknown": (None, line(1, "unknown exception")),
+    "throw_argument": (None, line(1, "bad argument")),
+    "lost_sum": (None, line(2, "disk full")),
+    "data": (None, line(2, "the user's data failed")),
+    "callback": (None, line(2, "the user's function failed")),
+    "plan_error": (None, line(0, GIVEN)),
+    "plan_error_alone": (None, line(3, GIVEN)),
+    "size_mismatch": (None, line(0, "World: the communicator has 4 ranks, the mesh .* has 3 processors; .*")),
+    "no_boundary": (None, line(3, "a World is destroyed by an exception; .*")),
+    "kill": (None, []),
+    "exit": (None, []),
+}
+
+
+def main():
+    mpiexec, program, case = sys.argv[1:]
+    wanted_status, wanted = CASES[case]
+    try:
+        job = subprocess.run([mpiexec, "-n", "4", program, case], capture_output=True, text=True, timeout=100, check=False)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{case}: the job did not end")
+    lines = [text for text in job.stderr.splitlines() if "mtf:" in text]
+    problems = []
+    if job.returncode == 0 if wanted_status is None else job.returncode != wanted_status:
+        problems.append(f"exit status {job.returncode}")
+    if len(lines) != len(wanted) or not all(re.fullmatch(w, text) for w, text in zip(wanted, lines)):
+        problems.append(f"lines {lines}, wanted {wanted}")
+    if "went on" in job.stdout:
+        problems.append("the program went on")
+    if problems:
+        sys.exit(f"{case}: {'; '.join(problems)}\n{job.stdout}{job.stderr}")
+
+
+main()

@@ -1,0 +1,280 @@
+// rename, reshape and gather: the same global array under every pair of placements, and lookups in split tables.
+#include "support.hpp"
+
+using namespace support;
+
+namespace {
+
+const A eight{8};
+const C other_eight{8};
+
+mtf::Array array_of(World& world, const Host& elements, const mtf::ShapeValue& shape) {
+  auto value = mtf::new_value(world.engine(), "test", shape, mtf::ElementType::float64);
+  world.engine().write<double>(*value->block, value->placement, [&](std::int64_t i) { return elements[static_cast<std::size_t>(i)]; });
+  return {value, {}};
+}
+Host host_of(World& world, const mtf::Array& x) { return mtf::detail::gather_to_host<double>(world.engine(), *x.value); }
+
+mtf::ShapeValue shape_of(std::initializer_list<mtf::DimValue> dims) {
+  mtf::ShapeValue shape;
+  for (const mtf::DimValue& dim : dims) shape.push_back(dim);
+  return shape;
+}
+
+/// The axes of more than one processor that split the dims, by position: two placements that agree here need no communication.
+mtf::AxisSet moving_axes(const World& world, const mtf::ShapeValue& shape) {
+  mtf::AxisSet axes = mtf::place(world.engine().rules, shape).split_axes();
+  for (int i = 0; i < world.mesh().rank(); ++i) {
+    if (world.mesh().axes[i].size == 1) axes = axes - mtf::AxisSet::of(i);
+  }
+  return axes;
+}
+
+struct P : mtf::Dim<"p"> {};
+struct Q : mtf::Dim<"q"> {};
+
+}  // namespace
+
+TEST_CASE("a reshape between any two placements keeps the global array or is refused before anything is sent") {
+  // A dim's name says what splits it: n nothing, r rows, c cols, rc both with rows major.
+  constexpr std::string_view layout = "r:rows;R:rows;c:cols;C:cols;rc:rows,cols;RC:rows,cols;cr:cols,rows;CR:cols,rows";
+  const std::vector<std::string_view> firsts{"n", "r", "c", "rc", "cr"};
+  const std::vector<std::string_view> seconds{"N", "R", "C", "RC", "CR"};
+  const Host elements = [] {
+    World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
+    return host(normal(alone, 1, eight, b));
+  }();
+  for (const std::string& mesh : meshes()) {
+    World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
+    const bool one_axis = world.mesh().axes[0].size == 1 || world.mesh().axes[1].size == 1;
+    std::vector<mtf::ShapeValue> shapes;
+    for (const std::string_view first : firsts) {
+      for (const std::string_view second : seconds) shapes.push_back(shape_of({{first, 8}, {second, 16}}));
+    }
+    std::erase_if(shapes, [&](const mtf::ShapeValue& shape) { return !legal(world, shape); });
+    int refused = 0;
+    int wrong = 0;
+    for (const mtf::ShapeValue& from : shapes) {
+      for (const mtf::ShapeValue& to : shapes) {
+        const mtf::Array x = array_of(world, elements, from);
+        watch_collectives(world);
+        bool possible = true;
+        try {
+          const mtf::Array y = mtf::untyped::reshape(x, to, "reshape");
+          // An axis that only leaves costs an allgather, one that only comes a slice, one that moves an all-to-all.
+          std::size_t sent = 0;
+          for (int axis = 0; axis < 2; ++axis) {
+            if (!moving_axes(world, from).has(axis)) continue;
+            const auto dim_of = [&](const mtf::ShapeValue& shape) {
+              const mtf::Placement placement = mtf::place(world.engine().rules, shape);
+              return mtf::set_of(placement.dims[0].axes).has(axis) ? 0 : mtf::set_of(placement.dims[1].axes).has(axis) ? 1 : -1;
+            };
+            if (dim_of(to) != dim_of(from)) ++sent;
+          }
+          if (world.counters().trace.size() != sent) ++wrong;
+          CHECK_MESSAGE(host_of(world, y) == elements, mesh, " from ", mtf::describe(from), " to ", mtf::describe(to));
+          CHECK(host_of(world, x) == elements);
+        } catch (const mtf::plan_error& error) {
+          possible = false;
+          ++refused;
+          CHECK(std::string(error.what()).find("trade places") != std::string::npos);
+          CHECK(world.counters().trace.empty());
+          CHECK(host_of(world, x) == elements);  // the world goes on
+        }
+        if (one_axis) CHECK_MESSAGE(possible, mesh, " from ", mtf::describe(from), " to ", mtf::describe(to));
+        CHECK((possible || (!moving_axes(world, from).empty() && !moving_axes(world, to).empty())));
+      }
+    }
+    CHECK_MESSAGE(wrong == 0, "reshapes with more or fewer collectives than axes that move, mesh ", mesh);
+    if (!one_axis) CHECK(refused > 0);
+    CHECK(world.verify_replicas());
+  }
+}
+
+TEST_CASE("reshapes that join and cut dims") {
+  const Host elements = [] {
+    World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
+    return host(normal(alone, 1, A{128}));
+  }();
+  for (const std::string& mesh : meshes()) {
+    for (const std::string_view layout : {"", "a:rows", "a:rows;b:cols", "a:rows,cols", "a:cols;c:rows", "a:rows;c:rows", "b:rows;c:cols", "c:rows,cols"}) {
+      World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
+      const std::vector<mtf::ShapeValue> shapes{shape_of({{"a", 128}}),           shape_of({{"a", 16}, {"b", 8}}), shape_of({{"c", 8}, {"d", 16}}),
+                                                shape_of({{"c", 64}, {"b", 2}}), shape_of({{"d", 8}, {"b", 8}, {"e", 2}}),
+                                                shape_of({{"a", 8}, {"d", 1}, {"b", 16}})};
+      for (const mtf::ShapeValue& from : shapes) {
+        for (const mtf::ShapeValue& to : shapes) {
+          if (!legal(world, from) || !legal(world, to)) continue;
+          const mtf::Array x = array_of(world, elements, from);
+          try {
+            const mtf::Array y = mtf::untyped::reshape(x, to, "reshape");
+            CHECK_MESSAGE(host_of(world, y) == elements, mesh, ", ", layout, " from ", mtf::describe(from), " to ", mtf::describe(to));
+          } catch (const mtf::plan_error& error) {
+            CHECK(std::string(error.what()).find("trade places") != std::string::npos);
+            CHECK(host_of(world, x) == elements);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("reference reshapes") {
+  if (ranks() != 2) return;
+  Host elements(16);
+  for (std::size_t i = 0; i < 16; ++i) elements[i] = static_cast<double>(i);
+  const auto run = [&](std::string_view layout, const mtf::ShapeValue& from, const mtf::ShapeValue& to) {
+    World world(MPI_COMM_WORLD, {.mesh = "p:2", .layout = layout});
+    const Host part(elements.begin(), elements.begin() + mtf::size_of(from));
+    const mtf::Array x = array_of(world, part, from);
+    watch_collectives(world);
+    const mtf::Array y = mtf::untyped::reshape(x, to, "reshape");
+    const std::string sent = joined(collectives(world));
+    Host slice(static_cast<std::size_t>(y.value->placement.local_size()));
+    world.engine().read(*y.value->block, slice.data());
+    CHECK(host_of(world, y) == part);
+    return std::pair(sent, slice);
+  };
+  CHECK(run("a:p", shape_of({{"a", 4}, {"b", 4}}), shape_of({{"au", 4}, {"b", 4}})).first == "allgather over p of 16");
+  const auto [sent, slice] = run("a:p;c:p", shape_of({{"a", 4}, {"b", 4}}), shape_of({{"a2", 4}, {"c", 4}}));
+  CHECK(sent == "all-to-all over p of 8");
+  if (rank_of_process() == 0) CHECK(slice == Host{0, 1, 4, 5, 8, 9, 12, 13});
+  CHECK(run("a:p;c:p", shape_of({{"a", 4}, {"b", 4}}), shape_of({{"c", 4}, {"b", 4}})).first.empty());
+  CHECK(run("a:p;c:p", shape_of({{"a", 4}, {"b", 4}}), shape_of({{"c", 2}, {"d", 8}})).first.empty());
+  CHECK(run("a:p", shape_of({{"a", 4}, {"b", 3}}), shape_of({{"a", 12}})).first.empty());
+}
+
+TEST_CASE("two axes that trade places are refused by name, and the world goes on") {
+  if (ranks() != 4) return;
+  World world(MPI_COMM_WORLD, {.mesh = "p:2;q:2", .layout = "a:p;b:q;x:q;y:p"});
+  Host elements(16);
+  for (std::size_t i = 0; i < 16; ++i) elements[i] = static_cast<double>(i);
+  const mtf::Array x = array_of(world, elements, shape_of({{"a", 4}, {"b", 4}}));
+  CHECK_THROWS_WITH_AS(mtf::untyped::reshape(x, shape_of({{"x", 4}, {"y", 4}}), "reshape"), doctest::Contains("two axes trade places"), mtf::plan_error);
+  // The way out that the message names.
+  const mtf::Array free = mtf::untyped::reshape(x, shape_of({{"a", 4}, {"b'", 4}}), "reshape");
+  const mtf::Array moved = mtf::untyped::reshape(free, shape_of({{"a'", 4}, {"y", 4}}), "reshape");
+  CHECK(host_of(world, mtf::untyped::reshape(moved, shape_of({{"x", 4}, {"y", 4}}), "reshape")) == elements);
+  CHECK_THROWS_WITH_AS(mtf::untyped::reshape(x, shape_of({{"x", 4}, {"y", 8}}), "reshape"), doctest::Contains("sizes differ"), mtf::plan_error);
+  CHECK(world.verify_replicas());
+}
+
+TEST_CASE("rename and reshape have gradients under all layouts") {
+  const auto same = [](const Host& x) { return x; };
+  const P p{8};
+  const Q q{16};
+  for_each_layout({"", "a:rows", "p:rows", "a:rows;p:rows", "a:rows;q:rows", "b:cols;q:cols", "a:rows;b:cols", "p:rows;q:cols", "a:cols,rows", "p:rows,cols",
+                   "a:rows;p:rows;b:cols", "a:rows;p:rows;b:cols;q:cols"},
+                  [&](const Pair& pair) {
+    const auto one = [](World& w) { return std::tuple(normal(w, 1, eight, b)); };
+    const CheckOptions alone{.unites = false};
+    check_operation(pair, "rename first", one, [](World&, const auto& x) { return mtf::rename<A, P>(x); }, same, alone);
+    check_operation(pair, "rename second", one, [](World&, const auto& x) { return mtf::rename<B, Q>(x); }, same, alone);
+    check_operation(pair, "rename to a dim of static extent", one, [](World&, const auto& x) { return mtf::rename<B, mtf::Dim<"q", 16>>(x); }, same, alone);
+    check_operation(pair, "reshape", one, [&](World&, const auto& x) { return mtf::reshape(x, p, q); }, same, alone);
+    check_operation(pair, "chain", one, [&](World&, const auto& x) { return mtf::square(mtf::rename<P, A>(mtf::rename<A, P>(x) * 3.0)); },
+                    [](const Host& x) {
+                      Host result = x;
+                      for (double& r : result) r = 9 * r * r;
+                      return result;
+                    },
+                    alone);
+    // A pending sum goes through the rename: a slice of it is a reduce-scatter.
+    check_operation(pair, "rename of a sum", [](World& w) { return std::tuple(normal(w, 2, eight, k), normal(w, 3, k, b)); },
+                    [](World&, const auto& x, const auto& y) { return mtf::rename<A, P>(mtf::einsum<A, B>(x, y)); },
+                    [](const Host& x, const Host& y) {
+                      Host result(static_cast<std::size_t>(eight.extent() * b.extent()));
+                      for (std::int64_t i = 0; i < std::ssize(result); ++i) {
+                        for (std::int64_t l = 0; l < k.extent(); ++l) {
+                          result[static_cast<std::size_t>(i)] += x[static_cast<std::size_t>(i / b.extent() * k.extent() + l)] *
+                                                                 y[static_cast<std::size_t>(l * b.extent() + i % b.extent())];
+                        }
+                      }
+                      return result;
+                    },
+                    alone);
+  });
+}
+
+TEST_CASE("a gradient that is scattered on one path is whole on the others") {
+  // dh is pending over the axis of k; the rename's gradient takes a slice of it, the scaling needs all.
+  for_each_layout({"", "a:rows;k:rows", "a:cols;k:cols", "a:rows,cols;k:cols"}, [](const Pair& pair) {
+    const P p{8};
+    const auto run = [&](World& w) {
+      const auto x = mtf::watch(normal(w, 1, eight));
+      const auto y = mtf::watch(normal(w, 2, p));
+      const auto weights = normal(w, 3, p, k);
+      std::vector<Host> results;
+      for (const bool spread : {false, true}) {
+        const Tensor<P> scaled = spread ? mtf::reduce_mean<K>(mtf::broadcast(y, k)) : y * 2.0;
+        const auto h = scaled + mtf::rename<A, P>(x);
+        const auto [dx, dy] = mtf::gradients(mtf::reduce_sum(mtf::square(mtf::einsum<K>(h, weights))), x, y);
+        results.push_back(host(dx));
+        results.push_back(host(dy));
+      }
+      return results;
+    };
+    const std::vector<Host> results = run(pair.world);
+    const std::vector<Host> expected = run(pair.alone);
+    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-12, pair.place + ", result " + std::to_string(i));
+  });
+}
+
+TEST_CASE("gather looks up split tables; ids outside give zeros") {
+  const auto rows_of = [](const Host& table, const std::vector<std::int32_t>& ids, std::int64_t width) {
+    Host result;
+    for (const std::int32_t id : ids) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        result.push_back(id >= 0 && id * width < std::ssize(table) ? table[static_cast<std::size_t>(id * width + j)] : 0.0);
+      }
+    }
+    return result;
+  };
+  for_each_layout({"", "v:rows", "v:rows,cols", "a:rows;v:cols", "a:rows;c:cols", "c:cols;v:rows", "a:rows,cols", "b:cols;v:rows"}, [&](const Pair& pair) {
+    const auto ids_of = [](World& w) { return integers(w, 1, -3, 18, a, b); };
+    check_operation(pair, "embedding", [](World& w) { return std::tuple(normal(w, 2, v, c)); },
+                    [&](World& w, const auto& table) { return mtf::gather<V>(table, ids_of(w)); },
+                    [&](const Host& table) { return rows_of(table, mtf::to_host(ids_of(pair.alone)), c.extent()); });
+    check_operation(pair, "int64 ids, vocabulary last", [](World& w) { return std::tuple(normal(w, 2, c, v)); },
+                    [&](World& w, const auto& table) { return mtf::gather<V>(table, mtf::cast<std::int64_t>(ids_of(w))); },
+                    [&](const Host& table) {
+                      Host transposed(table.size());
+                      for (std::int64_t i = 0; i < c.extent(); ++i) {
+                        for (std::int64_t j = 0; j < v.extent(); ++j) transposed[static_cast<std::size_t>(j * c.extent() + i)] = table[static_cast<std::size_t>(i * v.extent() + j)];
+                      }
+                      return rows_of(transposed, mtf::to_host(ids_of(pair.alone)), c.extent());
+                    });
+    check_operation(pair, "batched", [](World& w) { return std::tuple(normal(w, 2, a, v)); },
+                    [&](World& w, const auto& table) { return mtf::gather<V>(table, ids_of(w)); },
+                    [&](const Host& table) {
+                      const auto ids = mtf::to_host(ids_of(pair.alone));
+                      Host result;
+                      for (std::int64_t i = 0; i < std::ssize(ids); ++i) {
+                        const std::int32_t id = ids[static_cast<std::size_t>(i)];
+                        result.push_back(id >= 0 && id < v.extent() ? table[static_cast<std::size_t>(i / b.extent() * v.extent() + id)] : 0.0);
+                      }
+                      return result;
+                    });
+    check_operation(pair, "one id", [](World& w) { return std::tuple(normal(w, 2, v, c)); },
+                    [&](World& w, const auto& table) { return mtf::gather<V>(table, mtf::constant<std::int32_t>(w, 11)); },
+                    [&](const Host& table) { return rows_of(table, {11}, c.extent()); });
+    const auto numbers = [&](World& w) { return mtf::to_host(mtf::gather<V>(integers(w, 3, -99, 99, v), integers(w, 1, -3, 18, c))); };
+    CHECK(numbers(pair.world) == numbers(pair.alone));
+  });
+}
+
+TEST_CASE("reference gather") {
+  const auto run = [](World& w) {
+    const V four{4};
+    const auto table = mtf::from_global<double>(w, Host{1, 2, 3, 4, 5, 6, 7, 8}, four, C{2});
+    return host(mtf::gather<V>(table, mtf::from_global<std::int32_t>(w, Ids{0, 3, -1, 9}, A{4})));
+  };
+  const Host expected{1, 2, 7, 8, 0, 0, 0, 0};
+  World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
+  CHECK(run(alone) == expected);
+  if (ranks() > 4) return;
+  for (const std::string& mesh : meshes()) {
+    World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = "v:rows,cols"});
+    CHECK(run(world) == expected);
+  }
+}

@@ -1,0 +1,233 @@
+// Layouts: as types and as text the same rules, the same placements and the same faults.
+#include <mtf/core/placement.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 4>, mtf::Axis<"one", 1>> {};
+constexpr mtf::MeshValue mesh = Mesh::value();
+
+bool equal(const mtf::LayoutValue& a, const mtf::LayoutValue& b) {
+  if (a.rules.size() != b.rules.size()) return false;
+  for (int i = 0; i < a.rules.size(); ++i) {
+    if (!(a.rules[i].dim == b.rules[i].dim && a.rules[i].axes == b.rules[i].axes && a.rules[i].optional == b.rules[i].optional)) return false;
+  }
+  return true;
+}
+bool equal(const mtf::Violations& a, const mtf::Violations& b) {
+  if (a.size() != b.size()) return false;
+  for (int i = 0; i < a.size(); ++i) {
+    if (!mtf::same_facts(a[i], b[i]) || a[i].position != b[i].position || a[i].other_position != b[i].other_position) return false;
+  }
+  return true;
+}
+
+mtf::ShapeValue shape(std::vector<mtf::DimValue> dims) {
+  mtf::ShapeValue result;
+  for (const mtf::DimValue& dim : dims) result.push_back(dim);
+  return result;
+}
+
+/// The type and the text must agree on rules, on what is wrong with them, and on what they do to `dims`.
+template <class Layout>
+mtf::PlacementRules same(std::string_view text, int violated = 0) {
+  CAPTURE(std::string(text));
+  mtf::Violations parsing;
+  const mtf::LayoutValue parsed = mtf::parse_layout(text, parsing);
+  CHECK(parsing.empty());
+  CHECK(equal(parsed, Layout::value()));
+  mtf::Violations of_type;
+  mtf::Violations of_text;
+  const mtf::PlacementRules by_type = mtf::resolve(Layout::value(), mesh, of_type);
+  const mtf::PlacementRules by_text = mtf::resolve(parsed, mesh, of_text);
+  CHECK(equal(of_type, of_text));
+  CHECK(of_type.size() == violated);
+  for (const char* dim : {"batch", "hidden", "io", "absent"}) CHECK(by_type.axes_of(dim) == by_text.axes_of(dim));
+  for (const bool unique : {true, false}) {
+    const mtf::ShapeValue dims = shape({{"batch", 16}, {"hidden", 6}, {"io", 8}, {"hidden", 6}, {"hidden", 7}});
+    CHECK(equal(mtf::check(by_type, dims, unique), mtf::check(by_text, dims, unique)));
+  }
+  return by_type;
+}
+
+constexpr bool resolves_in_constant_expressions() {
+  mtf::Violations violations;
+  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows", "cols">>::value(), mesh, violations);
+  return violations.empty() && rules.axes_of("batch").size() == 2 && rules.axes_of("batch")[1] == 1 && rules.axes_of("x").empty();
+}
+static_assert(resolves_in_constant_expressions());
+
+constexpr bool text_is_read_in_constant_expressions() {
+  mtf::Violations violations;
+  const mtf::LayoutValue layout = mtf::parse_layout("batch:rows;d_ff:cols,rows?", violations);
+  return violations.empty() && layout.rules.size() == 2 && layout.rules[1].optional && !layout.rules[0].optional && layout.rules[1].axes.size() == 2;
+}
+static_assert(text_is_read_in_constant_expressions());
+
+}  // namespace
+
+TEST_CASE("layouts in constant expressions and at run time") {
+  CHECK(resolves_in_constant_expressions());
+  CHECK(text_is_read_in_constant_expressions());
+}
+
+TEST_CASE("a layout as a type and as text") {
+  using mtf::Layout;
+  using mtf::Split;
+  same<Layout<>>("");
+  const auto two = same<Layout<Split<"batch", "rows">, Split<"hidden", "cols">>>("batch:rows;hidden:cols");
+  CHECK(two.axes_of("batch")[0] == 0);
+  CHECK(two.axes_of("hidden")[0] == 1);
+  CHECK(two.axes_of("io").empty());
+  same<Layout<Split<"batch", "rows">, Split<"hidden", "rows">>>(" batch : rows ;hidden:rows;");
+  const auto major = same<Layout<Split<"batch", "cols", "rows">>>("batch:cols,rows");
+  CHECK(major.axes_of("batch")[0] == 1);
+  CHECK(major.axes_of("batch")[1] == 0);
+  same<Layout<Split<"io", "one">>>("io:one");
+}
+
+TEST_CASE("an optional rule does nothing on a mesh without its axes") {
+  using mtf::Split;
+  const auto rules = same<mtf::Layout<mtf::optional_rule<Split<"batch", "depth">>, mtf::optional_rule<Split<"io", "rows">>>>("batch:depth?;io:rows?");
+  CHECK(rules.axes_of("batch").empty());
+  CHECK(rules.axes_of("io").size() == 1);
+  // A later rule for the dim of one that does nothing is no second rule.
+  CHECK(same<mtf::Layout<mtf::optional_rule<Split<"batch", "depth">>, Split<"batch", "rows">>>("batch:depth?;batch:rows").axes_of("batch").size() == 1);
+}
+
+TEST_CASE("faults of a layout are found alike in types and text, all at once") {
+  using mtf::Layout;
+  using mtf::Split;
+  same<Layout<Split<"batch", "depth">>>("batch:depth", 1);
+  same<Layout<Split<"batch", "rows">, Split<"batch", "cols">>>("batch:rows;batch:cols", 1);
+  same<Layout<Split<"batch", "rows", "rows">>>("batch:rows,rows", 1);
+  using All = Layout<Split<"batch", "depth", "width">, Split<"hidden", "rows">, Split<"hidden", "cols">, Split<"io", "cols", "cols">>;
+  same<All>("batch:depth,width;hidden:rows;hidden:cols;io:cols,cols", 4);
+  mtf::Violations found;
+  (void)mtf::resolve(All::value(), mesh, found);
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].fault == mtf::Fault::unknown_axis);
+  CHECK(found[0].axis == mtf::Name("depth"));
+  CHECK(found[0].dim == mtf::Name("batch"));
+  CHECK(found[1].axis == mtf::Name("width"));
+  CHECK(found[2].fault == mtf::Fault::repeated_rule);
+  CHECK(found[2].position == 2);
+  CHECK(found[3].fault == mtf::Fault::repeated_axis);
+  CHECK(found[3].position == 3);
+  CHECK(mtf::find(found, mtf::Fault::repeated_rule) == 2);
+  CHECK(mtf::find(found, mtf::Fault::too_many_dims) == -1);
+}
+
+TEST_CASE("a layout text that cannot be read") {
+  for (const char* text : {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,b,c,d,e,f,g"}) {
+    CAPTURE(text);
+    mtf::Violations violations;
+    CHECK(mtf::parse_layout(text, violations).rules.size() == 0);
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].fault == mtf::Fault::malformed_layout);
+    CHECK(violations[0].dim == mtf::Name(text));
+  }
+  SUBCASE("each such part is listed, the others are read") {
+    mtf::Violations violations;
+    CHECK(mtf::parse_layout("a:rows;b;c:cols;:d", violations).rules.size() == 2);
+    REQUIRE(violations.size() == 2);
+    CHECK(violations[0].dim == mtf::Name("b"));
+    CHECK(violations[1].dim == mtf::Name(":d"));
+  }
+  SUBCASE("more rules than a layout takes") {
+    std::string text;
+    for (int i = 0; i < mtf::max_rules + 2; ++i) text += "d" + std::to_string(i) + ":rows;";
+    mtf::Violations violations;
+    CHECK(mtf::parse_layout(text, violations).rules.size() == mtf::max_rules);
+    CHECK(violations.size() == 2);
+  }
+}
+
+TEST_CASE("faults of a tensor are listed all at once") {
+  mtf::Violations none;
+  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">, mtf::Split<"io", "cols", "rows">>::value(), mesh, none);
+  const auto found = mtf::check(rules, shape({{"batch", 3}, {"hidden", 4}, {"io", 12}, {"free", 1}, {"free", 1}}), true);
+  REQUIRE(found.size() == 5);
+  CHECK(found[0].fault == mtf::Fault::indivisible_extent);
+  CHECK(found[0].dim == mtf::Name("batch"));
+  CHECK(found[0].extent == 3);
+  CHECK(found[0].other_extent == 2);
+  CHECK(found[0].axis == mtf::Name("rows"));
+  CHECK(found[1].fault == mtf::Fault::axis_used_twice);
+  CHECK(found[1].dim == mtf::Name("hidden"));
+  CHECK(found[1].other_dim == mtf::Name("batch"));
+  CHECK(found[2].fault == mtf::Fault::axis_used_twice);
+  CHECK(found[2].dim == mtf::Name("io"));
+  CHECK(found[3].fault == mtf::Fault::indivisible_extent);
+  CHECK(found[3].other_extent == 8);
+  CHECK(found[4].fault == mtf::Fault::repeated_dim);
+  CHECK(found[4].position == 4);
+  CHECK(found[4].other_position == 3);
+}
+
+TEST_CASE("faults of a union") {
+  mtf::Violations none;
+  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">>::value(), mesh, none);
+  SUBCASE("a name may recur with one extent") { CHECK(mtf::check(rules, shape({{"batch", 2}, {"io", 3}, {"batch", 2}}), false).empty()); }
+  SUBCASE("but not with two") {
+    const auto found = mtf::check(rules, shape({{"io", 3}, {"batch", 2}, {"io", 4}}), false);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].fault == mtf::Fault::unequal_extents);
+    CHECK(found[0].extent == 4);
+    CHECK(found[0].other_extent == 3);
+  }
+  SUBCASE("operands that are legal alone are not legal together") {
+    CHECK(mtf::check(rules, shape({{"batch", 2}}), true).empty());
+    CHECK(mtf::check(rules, shape({{"hidden", 2}}), true).empty());
+    CHECK(mtf::check(rules, shape({{"batch", 2}, {"hidden", 2}}), false)[0].fault == mtf::Fault::axis_used_twice);
+  }
+  SUBCASE("extents that are not known yet are taken to fit") {
+    CHECK(mtf::check(rules, shape({{"batch", mtf::dynamic}, {"io", 3}, {"io", mtf::dynamic}}), false).empty());
+  }
+}
+
+TEST_CASE("an axis of size 1 splits nothing and is used nevertheless") {
+  mtf::Violations none;
+  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"a", "one">, mtf::Split<"b", "one">>::value(), mesh, none);
+  CHECK(mtf::check(rules, shape({{"a", 7}}), true).empty());
+  CHECK(mtf::place(rules, shape({{"a", 7}})).dims[0].local() == 7);
+  CHECK(mtf::check(rules, shape({{"a", 7}, {"b", 7}}), true)[0].fault == mtf::Fault::axis_used_twice);
+}
+
+TEST_CASE("an extent of 1 does not divide") {
+  mtf::Violations none;
+  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"a", "rows">>::value(), mesh, none);
+  const auto found = mtf::check(rules, shape({{"a", 1}}), true);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].fault == mtf::Fault::indivisible_extent);
+}
+
+TEST_CASE("a tensor has at most 12 dims, an operation 24") {
+  const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    for (int i = 0; i < 24; ++i) result.push_back("d" + std::to_string(i));
+    return result;
+  }();
+  mtf::ShapeValue dims;
+  for (int i = 0; i < 24; ++i) {
+    dims.push_back({mtf::Name(names[static_cast<std::size_t>(i)]), 2});
+    CAPTURE(i);
+    CHECK(mtf::check({}, dims, true).empty() == (dims.size() <= 12));
+    CHECK(mtf::check({}, dims, false).empty());
+  }
+  CHECK(mtf::check({}, dims, true)[0].fault == mtf::Fault::too_many_dims);
+}
+
+TEST_CASE("every fault has a sentence that says the way out") {
+  using mtf::Fault;
+  for (const Fault fault : {Fault::axis_used_twice, Fault::unknown_axis, Fault::repeated_rule, Fault::repeated_axis, Fault::indivisible_extent,
+                            Fault::repeated_dim, Fault::unequal_extents, Fault::missing_dim, Fault::too_many_dims, Fault::malformed_layout}) {
+    CHECK(mtf::sentence(fault).size() > 20);
+    CHECK((fault == Fault::too_many_dims || mtf::sentence(fault).find(';') != std::string_view::npos));
+  }
+}
