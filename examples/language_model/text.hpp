@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <mpi.h>
+#include <mtf/runtime/mpi.hpp>
 
 /// The file's bytes on every rank: rank 0 reads, the others receive. Throws on rank 0 if it cannot be read.
 std::vector<unsigned char> read_text(const std::string& path, MPI_Comm comm);

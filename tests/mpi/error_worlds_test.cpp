@@ -172,3 +172,17 @@ TEST_CASE("an error in the middle of a step leaves no trace") {
   }
   CHECK(world.verify_replicas());
 }
+
+TEST_CASE("a graph that was freed is refused also by a loss that uses only a part of it") {
+  World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1), .layout = "a:rows"});
+  const auto w = mtf::variable<double>(world, "w", mtf::init::constant(3), A{ranks()}, B{2});
+  const auto h = mtf::square(w);
+  const auto first = mtf::reduce_sum(h);
+  const auto [dw] = mtf::gradients(first, w);
+  CHECK(mtf::item(mtf::reduce_sum(dw)) == 2 * 3 * 2 * ranks());
+  // d(w^3)/dw through w alone would be w^2: a wrong number without an error.
+  CHECK_THROWS_WITH_AS((void)mtf::gradients(mtf::reduce_sum(h * w), w), doctest::Contains("keep_graph"), mtf::plan_error);
+  // A loss that does not use it is not concerned.
+  const auto [again] = mtf::gradients(mtf::reduce_sum(mtf::square(w)), w);
+  CHECK(mtf::item(mtf::reduce_sum(again)) == 2 * 3 * 2 * ranks());
+}

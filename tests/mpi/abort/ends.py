@@ -52,6 +52,8 @@ def main():
         problems.append(f"exit status {job.returncode}")
     if len(lines) != len(wanted) or not all(re.fullmatch(w, text) for w, text in zip(wanted, lines)):
         problems.append(f"lines {lines}, wanted {wanted}")
+    if "met" not in job.stdout:
+        problems.append("the ranks did not meet before")
     if "went on" in job.stdout:
         problems.append("the program went on")
     if problems:
