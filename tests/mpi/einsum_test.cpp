@@ -173,7 +173,7 @@ TEST_CASE("meshes of three axes, and sums over axes that are not neighbours") {
     check_operation(pair, "einsum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
                     [](World&, const auto& x, const auto& y) { return mtf::einsum<B, A>(x, y); }, naive("ak,kb->ba"));
     check_operation(pair, "softmax of a maximum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::reduce_max<K>(mtf::softmax<B>(mtf::reduce_max<A>(x) + y)); },
+                    [](World&, const auto& x, const auto& y) { return mtf::reduce_max<B>(mtf::softmax<K>(mtf::reduce_max<A>(x) + y)); },
                     [](const Host&, const Host&) { return Host(); });
     const Host values = host(normal(alone, 3, a, b));
     CHECK(host(mtf::from_global<double>(world, values, a, b)) == values);

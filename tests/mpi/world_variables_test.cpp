@@ -37,13 +37,6 @@ void for_each_world(const Body& body) {
   }
 }
 
-/// Whether something holds on every rank.
-bool everywhere(bool here) {
-  int value = here ? 1 : 0;
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  return value == 1;
-}
-
 template <class WorldType, class V, class W>
 auto loss_of(WorldType& world, const V& v, const W& w, std::uint64_t step) {
   const auto x = mtf::random_normal<float, Batch, Io>(world, mtf::seed{1} / step);
@@ -71,6 +64,19 @@ TEST_CASE("a tensor that was read keeps its value when the variable gets another
     CHECK(mtf::to_host(snapshot) == before);
     CHECK(world.verify_replicas());
   });
+}
+
+TEST_CASE("a variable keeps what it was given in lent memory") {
+  World world(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
+  const auto w = mtf::variable<double, Io>(world, "w", mtf::init::zeros);
+  Kokkos::View<double*, Kokkos::LayoutRight, Kokkos::HostSpace> view("view", 8);
+  Kokkos::deep_copy(view, 3.0);
+  {
+    const auto lent = mtf::from_local(world, view, Io{});
+    w.assign(lent.tensor());
+  }
+  Kokkos::deep_copy(view, -1.0);  // the guard has ended: the memory is the user's again
+  CHECK(mtf::to_host(w) == std::vector<double>(8, 3.0));
 }
 
 TEST_CASE("an optimizer writes in place only if nobody holds the version") {
@@ -140,9 +146,9 @@ TEST_CASE("replicas that differ are found") {
     auto* elements = static_cast<double*>(w.state().leaf.value->block->data);
     const double kept = elements[2];
     if (world.rank() == 0) elements[2] = std::nextafter(kept, 100.0);  // one bit
-    CHECK_FALSE(everywhere(world.verify_replicas()));
+    CHECK_FALSE(world.verify_replicas());  // on every rank, also on those whose own replicas are equal: programs branch on it
     elements[2] = kept;
-    CHECK(everywhere(world.verify_replicas()));
+    CHECK(world.verify_replicas());
   });
 }
 

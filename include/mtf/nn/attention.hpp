@@ -30,7 +30,8 @@ struct AttentionDims {
 };
 
 /// y = softmax(q k + mask) v wo, with q, k, v = x wq, x wk, x wv and the scale 1 / sqrt(d_kv) folded into the initial value of wq;
-/// no biases. Communication if Heads is split: one allreduce of the output forward, one of x's gradient backward.
+/// no biases. `output_scale` multiplies the initial wo: below 1 the residual stream starts out nearer to the identity.
+/// Communication if Heads is split: one allreduce of the output forward, one of x's gradient backward.
 template <class World, floating T, class Dims>
 struct SelfAttention {
   using Batch = typename Dims::Batch;
@@ -43,11 +44,11 @@ struct SelfAttention {
   Variable<World, T, Model, Heads, Kv> wq, wk, wv;
   Variable<World, T, Heads, Kv, Model> wo;
 
-  SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv)
+  SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv, double output_scale = 1)
       : wq(variable<T>(world, scope / "q", init::normal(stddev(d_model.extent() * d_kv.extent())), d_model, heads, d_kv)),
         wk(variable<T>(world, scope / "k", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
         wv(variable<T>(world, scope / "v", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
-        wo(variable<T>(world, scope / "o", init::normal(stddev(heads.extent() * d_kv.extent())), heads, d_kv, d_model)) {}
+        wo(variable<T>(world, scope / "o", init::normal(output_scale * stddev(heads.extent() * d_kv.extent())), heads, d_kv, d_model)) {}
 
   /// x[Batch, Length, Model] and mask[Length, Memory] to y[Batch, Length, Model]. The dropout noise of the weights is shared
   /// over Length.

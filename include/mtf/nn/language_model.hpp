@@ -19,6 +19,7 @@ struct LanguageModelOptions {
   double label_smoothing = 0;      ///< see CrossEntropyOptions
   double z_loss = 1e-4;            ///< in training
   double embedding_stddev = 1;     ///< of the initial embeddings and positions; 1 is the original's, less suits Adam better
+  double output_scale = 1;         ///< of the initial output matrices of attention and feed-forward; 1 is the original's
   bool zero_is_padding = false;    ///< target 0 has no loss; it still counts in the mean, as in the original
 };
 
@@ -54,7 +55,7 @@ class LanguageModel {
         logits_(variable<T>(world, scope / "logits", init::truncated_normal(1 / mtf::sqrt(static_cast<double>(dims.d_model.extent()))), dims.d_model,
                             dims.vocab)),
         mask_(causal_mask<T>(world, dims.length, dims.memory)) {
-    for (std::int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(world, scope / "layer" / i, dims);
+    for (std::int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(world, scope / "layer" / i, dims, options.output_scale);
   }
 
   /// Every rule that a layout breaks in some operation of the model, each once: for layouts that arrive as text.
@@ -62,7 +63,7 @@ class LanguageModel {
     const auto shape = [](const auto&... parts) { return Shape(parts...).value(); };
     Violations all;
     for (const ShapeValue& operation : {shape(dims.batch, dims.length, dims.d_model, dims.vocab),
-                                        shape(dims.batch, dims.length, dims.d_model, dims.heads, dims.d_kv),
+                                        shape(dims.batch, dims.length, dims.d_model, dims.heads, dims.d_kv, output_scale),
                                         shape(dims.batch, dims.length, dims.memory, dims.heads, dims.d_kv),
                                         shape(dims.batch, dims.length, dims.d_model, dims.d_ff)}) {
       for (const Violation& violation : mtf::check(rules, operation, false)) {
@@ -105,11 +106,11 @@ class LanguageModel {
     RmsNorm<World, T, Model> feed_forward_norm;
     DenseReluDense<World, T, Model, Hidden> feed_forward;
 
-    Layer(World& world, const Scope& scope, const D& dims)
+    Layer(World& world, const Scope& scope, const D& dims, double output_scale)
         : attention_norm(world, scope / "attention_norm", dims.d_model),
           attention(world, scope / "attention", dims.d_model, dims.heads, dims.d_kv),
           feed_forward_norm(world, scope / "feed_forward_norm", dims.d_model),
-          feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff) {}
+          feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff, output_scale) {}
   };
 
   World* world_;

@@ -21,6 +21,7 @@ CASES = {
     "caught": (0, []),
     "started": (0, []),
     "adopted": (0, []),
+    "late": (0, []),
     "status": (5, []),
     "throw": (None, line(3, "disk full")),
     "throw_prefixed": (None, line(2, "disk full")),

@@ -3,6 +3,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -30,8 +32,12 @@ bool fails_at(std::int64_t index, bool here) {
   return true;
 }
 
+/// Destroyed after main, so after MPI and Kokkos.
+std::optional<mtf::Tensor<World, double, A>> late;
+
 int inside(const std::string& how) {
   World world(MPI_COMM_WORLD);
+  if (how == "late") late = mtf::watch(mtf::ones<double>(world, A{8})) * 2.0;
   if (meet(world) != 8) return 9;
   const int rank = world.rank();
   if (rank == 0) {
