@@ -63,7 +63,7 @@ class LanguageModel {
     const auto shape = [](const auto&... parts) { return Shape(parts...).value(); };
     Violations all;
     for (const ShapeValue& operation : {shape(dims.batch, dims.length, dims.d_model, dims.vocab),
-                                        shape(dims.batch, dims.length, dims.d_model, dims.heads, dims.d_kv, output_scale),
+                                        shape(dims.batch, dims.length, dims.d_model, dims.heads, dims.d_kv),
                                         shape(dims.batch, dims.length, dims.memory, dims.heads, dims.d_kv),
                                         shape(dims.batch, dims.length, dims.d_model, dims.d_ff)}) {
       for (const Violation& violation : mtf::check(rules, operation, false)) {
@@ -108,7 +108,7 @@ class LanguageModel {
 
     Layer(World& world, const Scope& scope, const D& dims, double output_scale)
         : attention_norm(world, scope / "attention_norm", dims.d_model),
-          attention(world, scope / "attention", dims.d_model, dims.heads, dims.d_kv),
+          attention(world, scope / "attention", dims.d_model, dims.heads, dims.d_kv, output_scale),
           feed_forward_norm(world, scope / "feed_forward_norm", dims.d_model),
           feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff, output_scale) {}
   };
