@@ -27,7 +27,7 @@ void for_worlds(std::string_view layout, const Body& body) {
 }
 std::int64_t rows(const World& world) { return world.mesh().axes[0].size; }
 std::int64_t cols(const World& world) { return world.mesh().axes[1].size; }
-std::string all_reduce(const char* axes, std::int64_t count) { return "allreduce over " + std::string(axes) + " of " + std::to_string(count); }
+std::string all_reduce(const char* axes, std::int64_t count) { return fmt::format("allreduce over {} of {}", axes, count); }
 
 }  // namespace
 

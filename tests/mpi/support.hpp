@@ -5,6 +5,7 @@
 #include <mtf/mtf.hpp>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <cstdint>
@@ -46,7 +47,7 @@ inline int ranks() {
   return size;
 }
 
-inline std::string mesh_text(int rows, int cols) { return "rows:" + std::to_string(rows) + ";cols:" + std::to_string(cols); }
+inline std::string mesh_text(int rows, int cols) { return fmt::format("rows:{};cols:{}", rows, cols); }
 
 /// Every factorisation of the number of ranks.
 inline std::vector<std::string> meshes() {
@@ -79,7 +80,7 @@ void for_each_layout(std::initializer_list<std::string_view> layouts, const Body
   for (const std::string& mesh : meshes()) {
     for (const std::string_view layout : layouts) {
       World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
-      body(Pair{world, alone, expected, "mesh " + mesh + ", layout " + std::string(layout)});
+      body(Pair{world, alone, expected, fmt::format("mesh {}, layout {}", mesh, layout)});
       CHECK_MESSAGE(world.verify_replicas(), "sequence of collectives, mesh ", mesh, ", layout ", std::string(layout));
     }
   }
@@ -236,15 +237,20 @@ std::vector<std::string> collectives(AnyWorld& world) {
   for (const mtf::CollectivePlan& plan : world.counters().trace) {
     std::string axes;
     for (int i = 0; i < world.mesh().rank(); ++i) {
-      if (plan.axes.has(i)) axes += (axes.empty() ? "" : ",") + std::string(world.mesh().axes[i].name.text);
+      if (!plan.axes.has(i)) continue;
+      if (!axes.empty()) axes += ',';
+      axes += world.mesh().axes[i].name.text;
     }
-    result.push_back(std::string(mtf::name_of(plan.collective)) + " over " + axes + " of " + std::to_string(plan.count));
+    result.push_back(fmt::format("{} over {} of {}", mtf::name_of(plan.collective), axes, plan.count));
   }
   return result;
 }
 inline std::string joined(const std::vector<std::string>& lines) {
   std::string text;
-  for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
+  for (const std::string& line : lines) {
+    if (!text.empty()) text += "; ";
+    text += line;
+  }
   return text;
 }
 

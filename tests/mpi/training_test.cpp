@@ -130,7 +130,7 @@ void compare_training(const MakeOptimizer& make, double rate, const Tolerance& t
     for (const std::string_view layout : {data, model_parallel, grid}) {
       World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout, .seed = 11});
       auto optimizer = make(world);
-      check_equal_training(train<T>(world, optimizer, rate, steps), expected, tolerance, "mesh " + mesh + ", layout " + std::string(layout));
+      check_equal_training(train<T>(world, optimizer, rate, steps), expected, tolerance, fmt::format("mesh {}, layout {}", mesh, layout));
       CHECK(world.verify_replicas());
       CHECK(world.agree(world.counters().sequence()) == world.counters().sequence());
     }

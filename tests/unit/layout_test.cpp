@@ -141,7 +141,7 @@ TEST_CASE("a layout text that cannot be read") {
   }
   SUBCASE("more rules than a layout takes") {
     std::string text;
-    for (int i = 0; i < mtf::max_rules + 2; ++i) text += "d" + std::to_string(i) + ":rows;";
+    for (int i = 0; i < mtf::max_rules + 2; ++i) text += std::string("d").append(std::to_string(i)).append(":rows;");
     mtf::Violations violations;
     CHECK(mtf::parse_layout(text, violations).rules.size() == mtf::max_rules);
     CHECK(violations.size() == 2);
@@ -210,7 +210,7 @@ TEST_CASE("an extent of 1 does not divide") {
 TEST_CASE("a tensor has at most 12 dims, an operation 24") {
   const std::vector<std::string> names = [] {
     std::vector<std::string> result;
-    for (int i = 0; i < 24; ++i) result.push_back("d" + std::to_string(i));
+    for (int i = 0; i < 24; ++i) result.push_back(std::string("d") += std::to_string(i));
     return result;
   }();
   mtf::ShapeValue dims;

@@ -80,7 +80,7 @@ TEST_CASE("broadcasting takes the longer list if the other is a subsequence of i
 TEST_CASE("dynamic extents come from the values") {
   for (const std::int64_t extent : {1, 6, 1000000}) {
     const mtf::Shape<A, D, E> dims(A{}, D{extent}, E{extent + 1});
-    CHECK(text(dims.value()) == "a2 d" + std::to_string(extent) + " e" + std::to_string(extent + 1) + " ");
+    CHECK(text(dims.value()) == std::string("a2 d").append(std::to_string(extent)).append(" e").append(std::to_string(extent + 1)).append(" "));
     CHECK(dims.size() == 2 * extent * (extent + 1));
   }
 }
