@@ -95,7 +95,8 @@ int main(int argc, char** argv) {
   }
   if (only_asked) {
     if (rank == 0) std::fputs(text.str().c_str(), stdout);
-    MPI_Finalize();
+    std::fflush(stdout);
+  MPI_Finalize();
     return result;
   }
 

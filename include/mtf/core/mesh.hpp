@@ -93,7 +93,7 @@ struct Axis {
 struct MeshBase {};
 
 /// A mesh of processors. `struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};`
-/// A size left out is dynamic: the World is then given a value, `World<Mesh, Layout> world{comm, mtf::mesh("rows:2")}`.
+/// A size left out is dynamic: the World is then given a value, `World<Mesh, Layout> world{comm, {.mesh = "rows:2"}}`.
 template <class... Axes>
 struct Mesh : MeshBase {
   static_assert(sizeof...(Axes) <= max_axes, "mtf: a mesh has at most 32 axes");

@@ -42,10 +42,10 @@ class Scope {
  private:
   constexpr void append(std::string_view part) {
     for (const char c : part) {
-      if (!text_.full()) text_.push_back(c);
+      if (text_.size() + 1 < text_.capacity) text_.push_back(c);
     }
   }
-  InlineVector<char, 159> text_;
+  InlineVector<char, 160> text_;  // ends with a NUL
 };
 
 /// Names a stream of random numbers. Values depend on (seed, stream, global element index) only, so a key is a value

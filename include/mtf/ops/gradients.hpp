@@ -3,7 +3,6 @@
 
 #include <array>
 #include <tuple>
-#include <vector>
 
 #include <mtf/tensor/gradients.hpp>
 #include <mtf/tensor/variable.hpp>
@@ -73,7 +72,7 @@ constexpr auto gradients(const GradientOptions& options, const Loss& loss, const
       // An x outside the graph gets a node of its own, which nothing reaches.
       nodes[i] = arrays[i].node ? arrays[i].node : make_node(*root.node->backend, arrays[i].value->placement, root.node->elements);
     }
-    const std::vector<Ref<Value>> found = GradientPass::run(root.node, nodes, options.keep, options.when_unused);
+    const RecycledVector<Ref<Value>> found = GradientPass::run(root.node, nodes, options.keep, options.when_unused);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::tuple<decltype(detail::plain(xs))...>(
           decltype(detail::plain(xs))(Array{detail::or_zeros(found[I], arrays[I], nodes[I]->elements), {}})...);
@@ -133,8 +132,8 @@ class inference {
 /// several (microbatches) stay pending, so that a step costs one allreduce per variable however many are added.
 class VariableGradients {
  public:
-  std::vector<VariableState*> variables;
-  std::vector<Ref<Value>> values;
+  RecycledVector<VariableState*> variables;
+  RecycledVector<Ref<Value>> values;
 
   VariableGradients& operator+=(const VariableGradients& other) {
     if (values.empty()) return *this = other;
@@ -162,7 +161,7 @@ VariableGradients gradients_of_variables(World& world, const Loss& loss) {
   } else {
     const Array& root = detail::array_of(loss);
     if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
-    std::vector<Ref<Node>> nodes;
+    RecycledVector<Ref<Node>> nodes;
     for (const auto& state : world.registry().all()) {
       if (!state->trainable) continue;
       result.variables.push_back(state.get());

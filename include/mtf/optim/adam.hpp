@@ -32,9 +32,9 @@ class Adam {
       complete(*gradient, state.path.view().data());
       VariableState& first = detail::slot(world_->registry(), state, "adam_m");
       VariableState& second = detail::slot(world_->registry(), state, "adam_v");
-      Ref<Value> w = detail::writable(engine, state);
-      Ref<Value> m = detail::writable(engine, first);
-      Ref<Value> v = detail::writable(engine, second);
+      Ref<Value> w = detail::writable(state);
+      Ref<Value> m = detail::writable(first);
+      Ref<Value> v = detail::writable(second);
       const AdamPlan plan{.count = gradient->block->count(), .rate = rate, .beta1 = options_.beta1, .beta2 = options_.beta2,
                           .epsilon = options_.epsilon, .decay = options_.weight_decay};
       engine.run(plan, out<T>(w), out<T>(m), out<T>(v), in<T>(gradient));

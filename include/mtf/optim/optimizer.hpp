@@ -12,14 +12,10 @@ inline namespace v0 {
 namespace detail {
 
 /// Memory of a variable that may be written: its own if nobody holds the present version, else a copy.
-template <class E>
-[[nodiscard]] Ref<Value> writable(E& engine, const VariableState& state) {
+[[nodiscard]] inline Ref<Value> writable(const VariableState& state) {
   const Ref<Value>& value = state.leaf.value;
   if (value->references == 1 && value->block->references == 1 && !value->block->lent) return value;
-  Ref<Value> copy = make_value(engine, value->placement, value->type());
-  const StridedShape shape = row_major(value->placement);
-  engine.copy(plan_copy(shape, shape), *copy->block, *value->block);
-  return copy;
+  return VariableState::copy_of(*value);
 }
 
 /// The optimizer's own variable beside `state`: its path, "/" and `name`; zero at first, not trainable.

@@ -25,12 +25,12 @@ class Sgd {
       const Ref<Value>& gradient = gradients.values[i];
       complete(*gradient, state.path.view().data());
       const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum_};
-      Ref<Value> w = detail::writable(engine, state);
+      Ref<Value> w = detail::writable(state);
       if (momentum_ == 0) {
         engine.run(plan, out<T>(w), in<T>(gradient));
       } else {
         VariableState& velocity = detail::slot(world_->registry(), state, "momentum_v");
-        Ref<Value> v = detail::writable(engine, velocity);
+        Ref<Value> v = detail::writable(velocity);
         engine.run(plan, out<T>(w), out<T>(v), in<T>(gradient));
         velocity.assign(std::move(v));
       }

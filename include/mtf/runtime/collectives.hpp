@@ -36,7 +36,7 @@ void combine_extreme(void* in, void* inout, int* count, MPI_Datatype*) {
   }
 }
 
-/// The operations of a process, made on first use and freed when MPI ends.
+/// The operations of a process, made on first use; MPI frees them when it ends.
 class Operations {
  public:
   static MPI_Op of(Combine combine, ElementType type) {

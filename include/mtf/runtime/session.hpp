@@ -71,7 +71,7 @@ class Session {
 
 /// An error that all ranks have alike is printed once: by rank 0, by another only if rank 0 did not end the job.
 inline void let_rank_zero_speak() {
-  if (world_rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  if (world_rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
 }
 
 }  // namespace detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include <mtf/tensor/node.hpp>
 
@@ -51,7 +50,7 @@ class GradientSink {
     bool wanted = false;
   };
 
-  std::vector<Entry> entries_;
+  RecycledVector<Entry> entries_;
   Operation* operation_ = nullptr;
 };
 
@@ -64,11 +63,18 @@ class GradientPass {
  public:
   /// Gradients of a scalar loss, in the order of `wanted`. Saved data is freed on the way unless the graph is kept.
   /// An entry of `wanted` that the loss does not depend on is an error, or null if `unused::zeros` is asked for.
-  MTF_NOINLINE static constexpr std::vector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> wanted, keep_graph keep, unused rule) {
+  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> wanted, keep_graph keep, unused rule) {
+    detail::require_open(*loss->backend, "gradients");
     GradientPass pass;
     pass.collect(loss);
     pass.prune(wanted);
-    // An error leaves the graph as it was.
+    // An error leaves the graph as it was. A freed node has lost its inputs: whatever lies behind it cannot be reached.
+    for (const GradientSink::Entry& entry : pass.sink_.entries_) {
+      if (entry.node->consumed) {
+        pass.forget();
+        raise("gradients", std::string("this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again"));
+      }
+    }
     for (const Ref<Node>& node : wanted) {
       if (rule == unused::error && node->slot < 0) {
         const std::string name(node->name.empty() ? std::string_view("a watched tensor") : node->name);
@@ -76,14 +82,9 @@ class GradientPass {
         raise("gradients", "the loss does not depend on \"" + name + "\"; leave it out, or ask for unused::zeros");
       }
     }
-    for (const GradientSink::Entry& entry : pass.sink_.entries_) {
-      if (entry.useful && entry.node->consumed) {
-        pass.forget();
-        raise("gradients", std::string("this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again"));
-      }
-    }
     pass.walk(loss, keep);
-    std::vector<Ref<Value>> result;
+    RecycledVector<Ref<Value>> result;
+    result.reserve(wanted.size());
     for (const Ref<Node>& node : wanted) {
       result.push_back(node->slot < 0 ? Ref<Value>() : pass.read(pass.sink_.entries_[static_cast<std::size_t>(node->slot)]));
     }
@@ -95,7 +96,7 @@ class GradientPass {
   using Entry = GradientSink::Entry;
 
   MTF_NOINLINE constexpr void collect(const Ref<Node>& loss) {
-    std::vector<Node*> nodes{loss.get()};
+    RecycledVector<Node*> nodes{loss.get()};
     loss->slot = 0;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Operation* operation = nodes[i]->operation;
@@ -113,7 +114,7 @@ class GradientPass {
       for (; at > 0 && nodes[at - 1]->id < node->id; --at) nodes[at] = nodes[at - 1];
       nodes[at] = node;
     }
-    sink_.entries_ = std::vector<Entry>(nodes.size());
+    sink_.entries_ = RecycledVector<Entry>(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       sink_.entries_[i].node = Ref<Node>(nodes[i]);
       nodes[i]->slot = static_cast<int>(i);
@@ -122,7 +123,7 @@ class GradientPass {
 
   /// Marks the entries on a path to a wanted node; inputs come after the operations that use them.
   MTF_NOINLINE constexpr void prune(std::span<const Ref<Node>> wanted) {
-    std::vector<Entry>& entries = sink_.entries_;
+    RecycledVector<Entry>& entries = sink_.entries_;
     for (const Ref<Node>& node : wanted) {
       if (node->slot >= 0) entries[static_cast<std::size_t>(node->slot)].useful = entries[static_cast<std::size_t>(node->slot)].wanted = true;
     }
@@ -136,7 +137,7 @@ class GradientPass {
   }
 
   MTF_NOINLINE constexpr void walk(const Ref<Node>& loss, keep_graph keep) {
-    std::vector<Entry>& entries = sink_.entries_;
+    RecycledVector<Entry>& entries = sink_.entries_;
     entries[0].partials.push_back(loss->elements->fill(*loss->backend, loss->placement, 1.0));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Node& node = *entries[i].node;

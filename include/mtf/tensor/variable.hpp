@@ -23,9 +23,17 @@ struct VariableState {
 
   [[nodiscard]] constexpr const Placement& placement() const { return leaf.value->placement; }
 
+  [[nodiscard]] static constexpr Ref<Value> copy_of(const Value& value) {
+    Ref<Value> copy = make_value(value.backend(), value.placement, value.type());
+    const StridedShape shape = row_major(value.placement);
+    value.backend().copy(plan_copy(shape, shape), *copy->block, *value.block);
+    return copy;
+  }
+
   /// A new version. The old one stays as it was for everyone who holds it.
   constexpr void assign(Ref<Value> value) {
     complete(*value, "assign");
+    if (value->block->lent) value = copy_of(*value);  // the lender takes its memory back
     const Node& old = *leaf.node;
     Ref<Node> node = make_node(*old.backend, value->placement, old.elements);
     node->name = path.view();
@@ -82,7 +90,15 @@ class Variable : public OperandBase {
   [[nodiscard]] ShapeValue shape() const { return state_->placement().shape(); }
 
   /// Makes `value` the present version. Completes it if it is pending.
-  void assign(const Tensor<World, T, Dims...>& value) const { state_->assign(value.array().value); }
+  void assign(const Tensor<World, T, Dims...>& value) const {
+    const Backend& backend = state_->leaf.value->backend();
+    detail::require_open(backend, "assign");
+    if (&value.array().value->backend() != &backend) raise("assign", std::string("the variable and the value belong to different worlds"));
+    if (!(value.placement() == state_->placement())) {
+      raise("assign", "\"" + std::string(path()) + "\" has dims " + describe(shape()) + ", the value " + describe(value.shape()));
+    }
+    state_->assign(value.array().value);
+  }
 
  private:
   VariableState* state_;

@@ -103,7 +103,7 @@ class Engine final : public Backend {
   /// Fills a slice from f(row-major index in the global array).
   template <class T, class F>
   void write(Block& block, const Placement& placement, const F& f) {
-    std::vector<T> slice(static_cast<std::size_t>(placement.local_size()));
+    std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>> slice(static_cast<std::size_t>(placement.local_size()));
     for_each_element(placement, [&](std::int64_t local, std::int64_t global) { slice[static_cast<std::size_t>(local)] = static_cast<T>(f(global)); });
     write(block, slice.data());
   }

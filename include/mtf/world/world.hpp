@@ -90,9 +90,9 @@ class World {
 
   ~World() {
     Engine<Space>& e = engine();
+    if (std::uncaught_exceptions() > exceptions_) detail::unwound_place = describe_rank();
     if (std::uncaught_exceptions() > exceptions_ && !plan_error::in_flight()) {
       // The other ranks may wait in another collective; freeing communicators would wait for them.
-      detail::unwound_place = describe_rank();
       if (detail::boundaries == 0) detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
       return;
     }
@@ -138,7 +138,11 @@ class World {
   [[nodiscard]] bool verify_replicas() {
     bool equal = true;
     for (const auto& state : registry_.all()) equal = replicas_equal(*state->leaf.value) && equal;
-    return all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
+    equal = all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
+    // Only the groups of a damaged replica have seen it; everyone gets the same answer.
+    int all = equal ? 1 : 0;
+    detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, comm()), "verify_replicas");
+    return all != 0;
   }
   /// "rank 3 (rows=1, cols=1)".
   MTF_COLD [[nodiscard]] std::string describe_rank() const {
