@@ -1,8 +1,26 @@
 // Everything: the model wing, and worlds that run on Kokkos and MPI.
 #pragma once
 
+// Headers with compile-time messages come first and in the order of their dependencies: a compiler prefixes a message with
+// the chain of files through which its header was first included, so here it has two lines instead of up to nine.
+// clang-format off
+#include <mtf/tensor/check.hpp>
+#include <mtf/tensor/tensor.hpp>
+#include <mtf/ops/map.hpp>
+#include <mtf/ops/arithmetic.hpp>
+#include <mtf/ops/reduce.hpp>
+#include <mtf/ops/random.hpp>
+#include <mtf/ops/create.hpp>
+#include <mtf/ops/einsum.hpp>
+#include <mtf/ops/gather.hpp>
+#include <mtf/ops/softmax.hpp>
+#include <mtf/ops/cross_entropy.hpp>
+#include <mtf/ops/reshape.hpp>
+#include <mtf/ops/gradients.hpp>
+#include <mtf/world/world.hpp>
+#include <mtf/world/transfer.hpp>
+// clang-format on
+
 #include <mtf/model.hpp>
 #include <mtf/runtime/session.hpp>
 #include <mtf/world/print.hpp>
-#include <mtf/world/transfer.hpp>
-#include <mtf/world/world.hpp>
