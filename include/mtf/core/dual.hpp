@@ -35,6 +35,7 @@ struct Dual {
   MTF_FUNCTION friend constexpr bool operator<=(Dual a, Dual b) { return a.value <= b.value; }
   MTF_FUNCTION friend constexpr bool operator>=(Dual a, Dual b) { return a.value >= b.value; }
   MTF_FUNCTION friend constexpr bool operator==(Dual a, Dual b) { return a.value == b.value; }
+  MTF_FUNCTION friend constexpr bool operator!=(Dual a, Dual b) { return a.value != b.value; }
 };
 
 // Numbers first: the functions below are what a `map` callable may use for either. They keep the element type.

@@ -74,7 +74,12 @@ struct RandomKernel {
         counter = index >> 2U;
         block = Philox(counter, 0, key);
       }
-      out[offset[0] + i * outer.inner_strides[0]] = static_cast<T>(draw(plan, key, block, index));
+      T value = static_cast<T>(draw(plan, key, block, index));
+      if (plan.distribution == Distribution::uniform) {  // rounding to T must not reach an end
+        if (value >= static_cast<T>(plan.b)) value = std::nextafter(static_cast<T>(plan.b), static_cast<T>(plan.a));
+        if (value <= static_cast<T>(plan.a)) value = std::nextafter(static_cast<T>(plan.a), static_cast<T>(plan.b));
+      }
+      out[offset[0] + i * outer.inner_strides[0]] = value;
     }
   }
 };

@@ -65,7 +65,7 @@ struct Reciprocal {
 struct Relu {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return x > X(0) ? x : X(0);
+    return x > X(0) || x != x ? x : X(0);  // NaN stays
   }
 };
 struct Square {
@@ -167,6 +167,10 @@ constexpr auto operator/(const X& x, const Y& y) {
 /// Arithmetic with a host number, which is converted to the element type. Scaling keeps a sum pending.
 template <operand X, scalar C>
 constexpr auto operator*(const X& x, C c) {
+  if constexpr (!any_poisoned<X>) {
+    constexpr bool fits = std::floating_point<element_of<X>> || std::integral<C>;
+    static_assert(fits, "mtf: an integer tensor times a floating-point number would lose the fraction; cast<float>(x) first");
+  }
   return detail::map_named("scale", detail::Scale{static_cast<double>(c)}, x);
 }
 template <operand X, scalar C>
@@ -203,11 +207,11 @@ constexpr auto operator-(const X& x, C c) {
 }
 template <operand X, scalar C>
 constexpr auto operator-(C c, const X& x) {
-  return x * -1.0 + c;
+  return x * -1 + c;
 }
 template <operand X>
 constexpr auto operator-(const X& x) {
-  return x * -1.0;
+  return x * -1;
 }
 
 // y[dims] = f(x[dims]), no communication. Gradients: the analytic derivative through dual numbers.

@@ -116,7 +116,7 @@ constexpr auto constant(World& world, T value, const Dims&... dims) {
     E& engine = world.engine();
     const ShapeValue shape = Shape<Dims...>(dims...).value();
     require_legal(engine, "constant", shape);
-    return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::fill(engine, place(engine.rules, shape), static_cast<double>(value)), {}});
+    return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::filled(engine, place(engine.rules, shape), value), {}});
   }
 }
 template <element T, class World, dim_like... Dims>

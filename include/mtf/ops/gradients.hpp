@@ -67,10 +67,11 @@ constexpr auto gradients(const GradientOptions& options, const Loss& loss, const
     const Array& root = detail::array_of(loss);
     if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor; watch(x) makes x one"));
     const std::array<Array, sizeof...(Xs)> arrays{detail::array_of(xs)...};
+    const std::array<const ElementOperations*, sizeof...(Xs)> elements{&element_operations<typename world_of<Xs>::engine_type, element_of<Xs>>...};
     std::array<Ref<Node>, sizeof...(Xs)> nodes;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       // An x outside the graph gets a node of its own, which nothing reaches.
-      nodes[i] = arrays[i].node ? arrays[i].node : make_node(*root.node->backend, arrays[i].value->placement, root.node->elements);
+      nodes[i] = arrays[i].node ? arrays[i].node : make_node(*root.node->backend, arrays[i].value->placement, elements[i]);
     }
     const RecycledVector<Ref<Value>> found = GradientPass::run(root.node, nodes, options.keep, options.when_unused);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -133,23 +134,34 @@ class inference {
 class VariableGradients {
  public:
   RecycledVector<VariableState*> variables;
-  RecycledVector<Ref<Value>> values;
+  RecycledVector<Ref<Value>> values;  ///< null where the loss does not depend on the variable
+
+  /// The i-th gradient; zeros where there is none.
+  [[nodiscard]] Ref<Value> value(std::size_t i) const {
+    return detail::or_zeros(values[i], variables[i]->leaf, variables[i]->leaf.node->elements);
+  }
 
   VariableGradients& operator+=(const VariableGradients& other) {
     if (values.empty()) return *this = other;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      Value& mine = *values[i];
-      if (mine.pending() != other.values[i]->pending() || !mine.block->scattered.empty() || !other.values[i]->block->scattered.empty()) {
-        complete(mine, "gradients");
-        complete(*other.values[i], "gradients");
+      if (!other.values[i]) continue;
+      if (!values[i]) {
+        values[i] = other.values[i];
+        continue;
       }
-      values[i] = variables[i]->leaf.node->elements->add(std::move(values[i]), *other.values[i]);
+      Value& mine = *values[i];
+      const Value& theirs = *other.values[i];
+      if (mine.pending() != theirs.pending() || !mine.block->scattered.empty() || !theirs.block->scattered.empty()) {
+        complete(mine, "gradients");
+        complete(theirs, "gradients");
+      }
+      values[i] = variables[i]->leaf.node->elements->add(std::move(values[i]), theirs);
     }
     return *this;
   }
 };
 
-/// The gradients of a scalar loss with respect to all trainable variables; zeros for those it does not depend on.
+/// The gradients of a scalar loss with respect to all trainable variables; null for those it does not depend on.
 template <class World, operand Loss>
 VariableGradients gradients_of_variables(World& world, const Loss& loss) {
   VariableGradients result;
@@ -162,15 +174,14 @@ VariableGradients gradients_of_variables(World& world, const Loss& loss) {
     const Array& root = detail::array_of(loss);
     if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
     RecycledVector<Ref<Node>> nodes;
+    nodes.reserve(world.registry().all().size());
+    result.variables.reserve(world.registry().all().size());
     for (const auto& state : world.registry().all()) {
       if (!state->trainable) continue;
       result.variables.push_back(state.get());
       nodes.push_back(state->leaf.node);
     }
     result.values = GradientPass::run(root.node, nodes, keep_graph::no, unused::zeros);
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      result.values[i] = detail::or_zeros(std::move(result.values[i]), result.variables[i]->leaf, nodes[i]->elements);
-    }
     return result;
   }
 }

@@ -68,6 +68,7 @@ namespace untyped {
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> scale(E& engine, const Ref<Value>& x, double factor) {
   if (factor == 1) return x;
+  if (!x->block->scattered.empty()) complete(*x, "scale");
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
   result->block->pending = x->pending();
   const StridedShape shape = row_major(x->placement);

@@ -31,6 +31,12 @@ struct AddLog {
     return sum == X(0) ? m : m + log(sum);
   }
 };
+struct LogShare {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x, const X& log_sum) const {
+    return x == log_sum ? (x - x == X(0) ? X(0) : x) : x - log_sum;  // -inf less -inf is -inf here: the element has no share
+  }
+};
 struct SoftmaxSlope {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& y, const X& dy, const X& dot) const {
@@ -128,7 +134,7 @@ template <class E, class T>
     result.value = detail::apply<E, T>(engine, detail::Share{}, whole, parts.elements, parts.sum);
   } else {
     result.value = detail::apply<E, T>(engine, detail::AddLog{}, rows, parts.largest, parts.sum);
-    if (kind == SoftmaxKind::log_softmax) result.value = detail::apply<E, T>(engine, functions::Subtract{}, whole, x.value, result.value);
+    if (kind == SoftmaxKind::log_softmax) result.value = detail::apply<E, T>(engine, detail::LogShare{}, whole, x.value, result.value);
   }
   if (records(engine, {x})) {
     auto* operation = make<SoftmaxGradient<E, T>>();

@@ -28,7 +28,8 @@ class Adam {
     E& engine = world_->engine();
     for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
       VariableState& state = *gradients.variables[i];
-      const Ref<Value>& gradient = gradients.values[i];
+      detail::require_type<T>(state);
+      const Ref<Value> gradient = gradients.value(i);
       complete(*gradient, state.path.view().data());
       VariableState& first = detail::slot(world_->registry(), state, "adam_m");
       VariableState& second = detail::slot(world_->registry(), state, "adam_v");

@@ -11,6 +11,14 @@ inline namespace v0 {
 
 namespace detail {
 
+template <class T>
+void require_type(const VariableState& state) {
+  if (state.leaf.value->type() != element_type_of<T>::value) {
+    raise("optimizer", "variable \"" + std::string(state.path.view()) + "\" is " + std::string(name_of(state.leaf.value->type())) +
+                           ", the optimizer updates " + std::string(name_of(element_type_of<T>::value)));
+  }
+}
+
 /// Memory of a variable that may be written: its own if nobody holds the present version, else a copy.
 [[nodiscard]] inline Ref<Value> writable(const VariableState& state) {
   const Ref<Value>& value = state.leaf.value;

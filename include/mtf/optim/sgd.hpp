@@ -22,7 +22,8 @@ class Sgd {
     E& engine = world_->engine();
     for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
       VariableState& state = *gradients.variables[i];
-      const Ref<Value>& gradient = gradients.values[i];
+      detail::require_type<T>(state);
+      const Ref<Value> gradient = gradients.value(i);
       complete(*gradient, state.path.view().data());
       const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum_};
       Ref<Value> w = detail::writable(state);

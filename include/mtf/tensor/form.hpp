@@ -89,8 +89,11 @@ struct Elements {
     return sum;
   }
   static constexpr Ref<Value> fill(Backend& backend, const Placement& placement, double with) {
-    Ref<Value> value = make_value(backend, placement, type);
-    static_cast<E&>(backend).run(FillPlan{placement.local_size()}, out<T>(value), static_cast<T>(with));
+    return filled(static_cast<E&>(backend), placement, static_cast<T>(with));
+  }
+  static constexpr Ref<Value> filled(E& engine, const Placement& placement, T with) {
+    Ref<Value> value = make_value(engine, placement, type);
+    engine.run(FillPlan{placement.local_size()}, out<T>(value), with);
     return value;
   }
 };

@@ -23,6 +23,8 @@ class GradientSink {
     Entry& entry = entries_[static_cast<std::size_t>(node->slot)];
     if (!contribution->block->scattered.empty()) complete(*contribution, operation_->name);
     for (Ref<Value>& partial : entry.partials) {
+      // Another holder of the block may have scattered it since.
+      if (!partial->block->scattered.empty()) complete(*partial, operation_->name);
       if (partial->pending() == contribution->pending()) {
         // The memory of whichever is not held by anyone else takes the sum.
         if (contribution->references == 1 && contribution->block->references == 1) std::swap(partial, contribution);

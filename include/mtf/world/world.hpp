@@ -115,15 +115,13 @@ class World {
   [[nodiscard]] MPI_Comm comm() const { return engine().communicators().world().comm; }
   /// The communicator of this rank's group along an axis; collective at first use. It belongs to the world.
   [[nodiscard]] MPI_Comm axis_comm(std::string_view axis) {
-    const int at = mesh().find(Name(axis));
-    if (at < 0) raise("axis_comm", "the mesh " + mtf::describe(mesh()) + " has no axis \"" + std::string(axis) + "\"");
-    return engine().communicators().along(AxisSet::of(at)).comm;
+    return engine().communicators().along(AxisSet::of(axis_position(axis))).comm;
   }
   /// Totals of the collectives along exactly these axes, of all kinds together.
   template <class... Axes>
   [[nodiscard]] CollectiveTotals totals(const Axes&... axes) const {
     AxisSet set;
-    ((set |= AxisSet::of(mesh().find(Name(std::string_view(axes))))), ...);
+    ((set |= AxisSet::of(axis_position(axes))), ...);
     return engine().counters().sum([&](const CollectiveTotals& t) { return t.axes == set; });
   }
 
@@ -154,6 +152,11 @@ class World {
   }
 
  private:
+  [[nodiscard]] int axis_position(std::string_view axis) const {
+    const int at = mesh().find(Name(axis));
+    if (at < 0) raise("World", "the mesh " + mtf::describe(mesh()) + " has no axis \"" + std::string(axis) + "\"");
+    return at;
+  }
   static bool all_equal(std::uint64_t hash, const Group& group) {
     std::uint64_t extremes[2] = {hash, ~hash};
     detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "verify_replicas");
