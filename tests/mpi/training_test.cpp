@@ -84,7 +84,7 @@ Trained train(W& world, Optimizer& optimizer, double rate, int steps) {
     if (step == 0) {
       for (std::size_t i = 0; i < gradients.values.size(); ++i) {
         result.paths.emplace_back(gradients.variables[i]->path.view());
-        result.first_gradients.push_back(host_of<T>(world, *gradients.values[i]));
+        result.first_gradients.push_back(host_of<T>(world, *gradients.value(i)));
       }
     }
     optimizer.apply(gradients, rate);

@@ -91,7 +91,7 @@ constexpr auto gather(const Table& table, const Ids& ids) {
     static_assert(one_world, "mtf: " MTF_RULE_DIFFERENT_WORLDS);
     constexpr bool integral = std::integral<element_of<Ids>> && !std::same_as<element_of<Ids>, bool>;
     static_assert(integral, "mtf: gather: ids must be int32 or int64; convert with cast<std::int32_t>(ids)");
-    constexpr bool free_ids = !contains(dims_of<Ids>::shape(), Gathered::name);
+    constexpr bool free_ids = !known || !contains(dims_of<Ids>::shape(), Gathered::name);
     static_assert(free_ids, "mtf: gather: the ids have the gathered dim themselves; rename it in one of the two");
     if constexpr (known && one_world && integral && free_ids) {
       using All = concatenate<dims_of<Ids>, dims_of<Table>>;
