@@ -8,14 +8,14 @@ struct Options {
   std::string text;
   std::string layout = "data";
   std::string mesh;
-  std::int64_t steps = 3000;
+  std::int64_t steps = 6000;
   double minutes = 0;  // 0: no limit
-  double learning_rate = 4e-3;
+  double learning_rate = 5e-3;
   std::int64_t warmup = 100;
   std::int64_t batch = 16;
-  std::int64_t length = 128;
+  std::int64_t length = 64;
   std::int64_t d_model = 128;
-  std::int64_t layers = 3;
+  std::int64_t layers = 2;
   std::int64_t heads = 4;
   std::int64_t d_kv = 32;
   std::int64_t d_ff = 512;

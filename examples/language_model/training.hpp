@@ -138,8 +138,8 @@ void train(World& world, const Options& options) {
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
     throw std::runtime_error("\"" + options.text + "\" is too short: its training part must be longer than --length, and some must be left to hold out");
   }
-  ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout, .embedding_stddev = options.embedding_stddev, .output_scale = 0.4});
-  mtf::Adam<World, float> adam(world, {.beta2 = 0.98});  // a short run forgets early gradients sooner
+  ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout, .embedding_stddev = options.embedding_stddev, .output_scale = 0.3});
+  mtf::Adam<World, float> adam(world, {.beta2 = 0.98, .epsilon = 1e-8});  // a short run forgets early gradients sooner
   std::int64_t parameters = 0;
   for (const auto& state : world.registry().all()) parameters += state->placement().size();
   mtf::print(world, "{} bytes of text, {} parameters, mesh {}, layout {}\n", text.size(), parameters, mtf::describe(world.mesh()), options.layout);
