@@ -138,7 +138,10 @@ void train(World& world, const Options& options) {
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
     throw std::runtime_error("\"" + options.text + "\" is too short: its training part must be longer than --length, and some must be left to hold out");
   }
-  ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout, .embedding_stddev = options.embedding_stddev, .output_scale = 0.3});
+  // Where the original relies on Adafactor, whose steps follow the size of a weight, Adam learns faster from a smaller start.
+  ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout, .embedding_stddev = options.embedding_stddev,
+                                       .position_stddev = options.embedding_stddev / 2, .output_scale = 0.3, .logits_scale = 0.5,
+                                       .fold_scaling_into_initializer = false});
   mtf::Adam<World, float> adam(world, {.beta2 = 0.98, .epsilon = 1e-8});  // a short run forgets early gradients sooner
   std::int64_t parameters = 0;
   for (const auto& state : world.registry().all()) parameters += state->placement().size();

@@ -29,8 +29,14 @@ struct AttentionDims {
   using Kv = KvDim;
 };
 
-/// y = softmax(q k + mask) v wo, with q, k, v = x wq, x wk, x wv and the scale 1 / sqrt(d_kv) folded into the initial value of wq;
-/// no biases. `output_scale` multiplies the initial wo: below 1 the residual stream starts out nearer to the identity.
+struct AttentionOptions {
+  double output_scale = 1;  ///< multiplies the initial wo: below 1 the residual stream starts out nearer to the identity
+  /// Whether 1 / sqrt(d_kv) scales the initial wq, as in the original, rather than the logits in every step. An optimizer whose steps do not
+  /// follow the size of a weight, such as Adam, changes a wq scaled down by it sqrt(d_kv) times too fast.
+  bool fold_scaling_into_initializer = true;
+};
+
+/// y = softmax(q k + mask) v wo, with q, k, v = x wq, x wk, x wv and logits scaled by 1 / sqrt(d_kv); no biases.
 /// Communication if Heads is split: one allreduce of the output forward, one of x's gradient backward.
 template <class World, floating T, class Dims>
 struct SelfAttention {
@@ -43,12 +49,15 @@ struct SelfAttention {
 
   Variable<World, T, Model, Heads, Kv> wq, wk, wv;
   Variable<World, T, Heads, Kv, Model> wo;
+  T logit_scale;
 
-  SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv, double output_scale = 1)
-      : wq(variable<T>(world, scope / "q", init::normal(stddev(d_model.extent() * d_kv.extent())), d_model, heads, d_kv)),
+  SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv, const AttentionOptions& options = {})
+      : wq(variable<T>(world, scope / "q", init::normal(stddev(d_model.extent() * (options.fold_scaling_into_initializer ? d_kv.extent() : 1))), d_model, heads,
+                       d_kv)),
         wk(variable<T>(world, scope / "k", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
         wv(variable<T>(world, scope / "v", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
-        wo(variable<T>(world, scope / "o", init::normal(output_scale * stddev(heads.extent() * d_kv.extent())), heads, d_kv, d_model)) {}
+        wo(variable<T>(world, scope / "o", init::normal(options.output_scale * stddev(heads.extent() * d_kv.extent())), heads, d_kv, d_model)),
+        logit_scale(options.fold_scaling_into_initializer ? T(1) : static_cast<T>(stddev(d_kv.extent()))) {}
 
   /// x[Batch, Length, Model] and mask[Length, Memory] to y[Batch, Length, Model]. The dropout noise of the weights is shared
   /// over Length.
@@ -57,7 +66,8 @@ struct SelfAttention {
     const auto q = einsum<Batch, Length, Heads, Kv>(x, wq);
     const auto k = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wk));
     const auto v = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wv));
-    const auto weights = softmax<Memory>(einsum<Batch, Heads, Length, Memory>(q, k) + mask);
+    const auto masked = [scale = logit_scale](auto logit, auto bias) { return scale * logit + bias; };
+    const auto weights = softmax<Memory>(map(masked, einsum<Batch, Heads, Length, Memory>(q, k), mask));
     const auto kept = dropout<Batch, Heads, Memory>(weights, dropout_rate, key);
     return einsum<Batch, Length, Model>(einsum<Batch, Length, Heads, Kv>(kept, v), wo);
   }

@@ -18,8 +18,11 @@ struct LanguageModelOptions {
   double dropout = 0;              ///< rate, in training
   double label_smoothing = 0;      ///< see CrossEntropyOptions
   double z_loss = 1e-4;            ///< in training
-  double embedding_stddev = 1;     ///< of the initial embeddings and positions; 1 is the original's, less suits Adam better
+  double embedding_stddev = 1;     ///< of the initial embeddings; 1 is the original's, less suits Adam better
+  double position_stddev = 1;      ///< of the initial positions; 1 is the original's
   double output_scale = 1;         ///< of the initial output matrices of attention and feed-forward; 1 is the original's
+  double logits_scale = 1;         ///< of the initial matrix of the logits; 1 is the original's
+  bool fold_scaling_into_initializer = true;  ///< see AttentionOptions; false suits Adam better
   bool zero_is_padding = false;    ///< target 0 has no loss; it still counts in the mean, as in the original
 };
 
@@ -50,12 +53,12 @@ class LanguageModel {
         dims_(dims),
         options_(options),
         embedding_(variable<T>(world, scope / "embedding", init::normal(options.embedding_stddev), dims.vocab, dims.d_model)),
-        positions_(variable<T>(world, scope / "positional_embedding", init::normal(options.embedding_stddev), dims.length, dims.d_model)),
+        positions_(variable<T>(world, scope / "positional_embedding", init::normal(options.position_stddev), dims.length, dims.d_model)),
         final_norm_(world, scope / "final_norm", dims.d_model),
-        logits_(variable<T>(world, scope / "logits", init::truncated_normal(1 / mtf::sqrt(static_cast<double>(dims.d_model.extent()))), dims.d_model,
+        logits_(variable<T>(world, scope / "logits", init::truncated_normal(options.logits_scale / mtf::sqrt(static_cast<double>(dims.d_model.extent()))), dims.d_model,
                             dims.vocab)),
         mask_(causal_mask<T>(world, dims.length, dims.memory)) {
-    for (std::int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(world, scope / "layer" / i, dims, options.output_scale);
+    for (std::int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(world, scope / "layer" / i, dims, options);
   }
 
   /// Every rule that a layout breaks in some operation of the model, each once: for layouts that arrive as text.
@@ -106,11 +109,12 @@ class LanguageModel {
     RmsNorm<World, T, Model> feed_forward_norm;
     DenseReluDense<World, T, Model, Hidden> feed_forward;
 
-    Layer(World& world, const Scope& scope, const D& dims, double output_scale)
+    Layer(World& world, const Scope& scope, const D& dims, const LanguageModelOptions& options)
         : attention_norm(world, scope / "attention_norm", dims.d_model),
-          attention(world, scope / "attention", dims.d_model, dims.heads, dims.d_kv, output_scale),
+          attention(world, scope / "attention", dims.d_model, dims.heads, dims.d_kv,
+                    {.output_scale = options.output_scale, .fold_scaling_into_initializer = options.fold_scaling_into_initializer}),
           feed_forward_norm(world, scope / "feed_forward_norm", dims.d_model),
-          feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff, output_scale) {}
+          feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff, options.output_scale) {}
   };
 
   World* world_;
