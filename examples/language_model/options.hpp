@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include <mpi.h>
 
 struct Options {
   std::string text;
@@ -26,3 +29,6 @@ struct Options {
   double temperature = 0.8;
   double held_out = 0.05;
 };
+
+/// Reads the command line; an exit code if the program is to end here (--help, a mistake), which rank 0 has explained.
+std::optional<int> read_options(int argc, char** argv, MPI_Comm comm, Options& options);

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include <sys/resource.h>
-
 #include <mtf/mtf.hpp>
 
 #include "options.hpp"
 #include "progress.hpp"
+#include "report.hpp"
 #include "text.hpp"
 
 struct Batch  : mtf::Dim<"batch"> {};
@@ -101,34 +100,6 @@ inline std::string printable(std::string text) {
   return text;
 }
 
-/// Wire bytes by axes and memory by rank. Collective.
-template <class World>
-void report_costs(World& world) {
-  std::string by_axes;
-  std::vector<std::uint32_t> seen;
-  for (const mtf::CollectiveTotals& totals : world.counters().all()) {
-    if (std::find(seen.begin(), seen.end(), totals.axes.bits) != seen.end() || world.mesh().size(totals.axes) == 1) continue;
-    seen.push_back(totals.axes.bits);
-    std::string axes;
-    for (int i = 0; i < world.mesh().rank(); ++i) {
-      if (totals.axes.has(i)) axes += (axes.empty() ? "" : "+") + std::string(world.mesh().axes[i].name.text);
-    }
-    const auto sum = world.counters().sum([&](const mtf::CollectiveTotals& t) { return t.axes == totals.axes; });
-    by_axes += fmt::format("  {}: {:.1f} MB sent per rank in {} collectives\n", axes, sum.wire_bytes / 1e6, sum.count);
-  }
-  mtf::print(world, "communication of training\n{}", by_axes.empty() ? "  none\n" : by_axes);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const double mine[2] = {static_cast<double>(world.engine().pool().peak_bytes()) / 1e6, static_cast<double>(usage.ru_maxrss) / 1e3};
-  std::vector<double> all(2 * static_cast<std::size_t>(world.size()));
-  MPI_Allgather(mine, 2, MPI_DOUBLE, all.data(), 2, MPI_DOUBLE, world.comm());
-  std::string by_rank;
-  for (std::size_t r = 0; 2 * r < all.size(); ++r) {
-    by_rank += fmt::format("  rank {}: {:.1f} MB in tensors, {:.1f} MB in all\n", r, all[2 * r], all[2 * r + 1]);
-  }
-  mtf::print(world, "peak memory\n{}", by_rank);
-}
-
 template <class World>
 void train(World& world, const Options& options) {
   const std::vector<unsigned char> text = read_text(options.text, world.comm());
@@ -168,7 +139,7 @@ void train(World& world, const Options& options) {
   }
   progress.finish();
   mtf::print(world, "trained {} steps in {:.1f} s\n", done, elapsed);
-  report_costs(world);
+  mtf::print(world, "{}", costs_text(world.counters(), world.mesh(), world.engine().pool().peak_bytes(), world.comm()));
   const double held_out_bits = bits_per_byte(world, model, text, held_out);
   const Compression others = world.rank() == 0 ? compress(text) : Compression{};
   mtf::print(world, "bits per byte: {:.4f} held out (gzip -9: {:.4f}, xz -9: {:.4f} over the whole file)\n", held_out_bits, others.gzip, others.xz);

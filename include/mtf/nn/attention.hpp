@@ -11,11 +11,29 @@
 namespace mtf {
 inline namespace v0 {
 
+namespace detail {
+
+// At namespace scope, so that all worlds share their kernels.
+struct CausalMask {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& position, const X& seen) const {
+    return seen <= position ? X(0) : X(-1e9);
+  }
+};
+struct ScaleAndMask {
+  double scale;
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& logit, const X& mask) const {
+    return static_cast<X>(scale) * logit + mask;
+  }
+};
+
+}  // namespace detail
+
 /// mask[Length, Memory]: 0 where memory <= position, else -1e9, added to the logits of causal attention.
 template <floating T, class World, dim_like Length, dim_like Memory>
 auto causal_mask(World& world, const Length& length, const Memory& memory) {
-  const auto visible = [](T position, T seen) { return seen <= position ? T(0) : T(-1e9); };
-  return map(visible, range<T>(world, length), range<T>(world, memory));
+  return map(detail::CausalMask{}, range<T>(world, length), range<T>(world, memory));
 }
 
 /// Dims of attention: x has [Batch, Length, Model]; Memory is Length under the name that keys and values use.
@@ -49,7 +67,7 @@ struct SelfAttention {
 
   Variable<World, T, Model, Heads, Kv> wq, wk, wv;
   Variable<World, T, Heads, Kv, Model> wo;
-  T logit_scale;
+  double logit_scale;
 
   SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv, const AttentionOptions& options = {})
       : wq(variable<T>(world, scope / "q", init::normal(stddev(d_model.extent() * (options.fold_scaling_into_initializer ? d_kv.extent() : 1))), d_model, heads,
@@ -57,7 +75,7 @@ struct SelfAttention {
         wk(variable<T>(world, scope / "k", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
         wv(variable<T>(world, scope / "v", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
         wo(variable<T>(world, scope / "o", init::normal(options.output_scale * stddev(heads.extent() * d_kv.extent())), heads, d_kv, d_model)),
-        logit_scale(options.fold_scaling_into_initializer ? T(1) : static_cast<T>(stddev(d_kv.extent()))) {}
+        logit_scale(options.fold_scaling_into_initializer ? 1.0 : stddev(d_kv.extent())) {}
 
   /// x[Batch, Length, Model] and mask[Length, Memory] to y[Batch, Length, Model]. The dropout noise of the weights is shared
   /// over Length.
@@ -66,8 +84,7 @@ struct SelfAttention {
     const auto q = einsum<Batch, Length, Heads, Kv>(x, wq);
     const auto k = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wk));
     const auto v = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wv));
-    const auto masked = [scale = logit_scale](auto logit, auto bias) { return scale * logit + bias; };
-    const auto weights = softmax<Memory>(map(masked, einsum<Batch, Heads, Length, Memory>(q, k), mask));
+    const auto weights = softmax<Memory>(map(detail::ScaleAndMask{logit_scale}, einsum<Batch, Heads, Length, Memory>(q, k), mask));
     const auto kept = dropout<Batch, Heads, Memory>(weights, dropout_rate, key);
     return einsum<Batch, Length, Model>(einsum<Batch, Length, Heads, Kv>(kept, v), wo);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <mtf/nn/attention.hpp>
@@ -25,6 +26,28 @@ struct LanguageModelOptions {
   bool fold_scaling_into_initializer = true;  ///< see AttentionOptions; false suits Adam better
   bool zero_is_padding = false;    ///< target 0 has no loss; it still counts in the mean, as in the original
 };
+
+namespace detail {
+
+template <class T>
+struct IsToken {
+  MTF_FUNCTION constexpr T operator()(std::int32_t target) const { return target > 0 ? T(1) : T(0); }
+};
+
+/// The rules that are broken over any of these unions of dims, each once.
+MTF_COLD [[nodiscard]] constexpr Violations violations_of(const PlacementRules& rules, std::span<const ShapeValue> operations) {
+  Violations all;
+  for (const ShapeValue& operation : operations) {
+    for (const Violation& violation : mtf::check(rules, operation, false)) {
+      bool known = false;
+      for (const Violation& other : all) known = known || same_facts(violation, other);
+      if (!known) add(all, violation);
+    }
+  }
+  return all;
+}
+
+}  // namespace detail
 
 /// The model over a struct of dims `D` with members batch, length, memory, d_model, heads, d_kv, d_ff, vocab, of static or dynamic
 /// extents: token embedding and learned positions, `layers` times attention and feed-forward as pre-norm residuals, a final norm,
@@ -63,19 +86,11 @@ class LanguageModel {
 
   /// Every rule that a layout breaks in some operation of the model, each once: for layouts that arrive as text.
   [[nodiscard]] static constexpr Violations check(const PlacementRules& rules, const D& dims) {
-    const auto shape = [](const auto&... parts) { return Shape(parts...).value(); };
-    Violations all;
-    for (const ShapeValue& operation : {shape(dims.batch, dims.length, dims.d_model, dims.vocab),
-                                        shape(dims.batch, dims.length, dims.d_model, dims.heads, dims.d_kv),
-                                        shape(dims.batch, dims.length, dims.memory, dims.heads, dims.d_kv),
-                                        shape(dims.batch, dims.length, dims.d_model, dims.d_ff)}) {
-      for (const Violation& violation : mtf::check(rules, operation, false)) {
-        bool known = false;
-        for (const Violation& other : all) known = known || same_facts(violation, other);
-        if (!known) add(all, violation);
-      }
-    }
-    return all;
+    const ShapeValue operations[]{Shape(dims.batch, dims.length, dims.d_model, dims.vocab).value(),
+                                  Shape(dims.batch, dims.length, dims.d_model, dims.heads, dims.d_kv).value(),
+                                  Shape(dims.batch, dims.length, dims.memory, dims.heads, dims.d_kv).value(),
+                                  Shape(dims.batch, dims.length, dims.d_model, dims.d_ff).value()};
+    return detail::violations_of(rules, operations);
   }
 
   /// logits[Batch, Length, Vocab] of token ids[Batch, Length]. `key` seeds dropout, which `training` switches on.
@@ -97,7 +112,7 @@ class LanguageModel {
     const CrossEntropyOptions options{.z_loss = training ? options_.z_loss : 0, .label_smoothing = options_.label_smoothing};
     const Tensor<World, T, Batch, Length> losses = cross_entropy<Vocab>(logits(tokens, training, key), targets, options);
     if (!options_.zero_is_padding) return reduce_mean(losses);
-    return reduce_mean(losses * map([](std::int32_t target) { return target > 0 ? T(1) : T(0); }, targets));
+    return reduce_mean(losses * map(detail::IsToken<T>{}, targets));
   }
 
   [[nodiscard]] const D& dims() const { return dims_; }

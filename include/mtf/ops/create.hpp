@@ -55,6 +55,15 @@ template <class E, class T>
   return {};
 }
 
+template <class E, class T>
+MTF_NOINLINE VariableState& variable(E& engine, Registry& registry, const Scope& path, const init::Initializer& initializer, const ShapeValue& shape,
+                                     std::uint64_t seed) {
+  require_legal(engine, "variable", shape);
+  registry.require_free(path);
+  const Key key{seed, hash_text(path.view())};
+  return registry.add(path, initial<E, T>(engine, place(engine.rules, shape), initializer, key), &element_operations<E, T>, true);
+}
+
 }  // namespace untyped
 
 namespace detail {
@@ -67,16 +76,8 @@ struct not_trainable {
 template <class T, class World, class... Dims>
 auto make_variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
   using E = typename World::engine_type;
-  E& engine = world.engine();
-  const ShapeValue shape = Shape<Dims...>(dims...).value();
-  require_legal(engine, "variable", shape);
-  if (world.registry().find(path.view()) != nullptr) {
-    raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
-  }
-  const Key key{world.seed(), hash_text(path.view())};
-  VariableState& state = world.registry().add(path, untyped::initial<E, T>(engine, place(engine.rules, shape), initializer, key),
-                                              &element_operations<E, T>, true);
-  return Variable<World, T, Dims...>(state);
+  return Variable<World, T, Dims...>(
+      untyped::variable<E, T>(world.engine(), world.registry(), path, initializer, Shape<Dims...>(dims...).value(), world.seed()));
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <tuple>
 
 #include <mtf/tensor/gradients.hpp>
@@ -49,6 +50,29 @@ constexpr Ref<Value> or_zeros(Ref<Value> gradient, const Array& x, const Element
 
 }  // namespace detail
 
+namespace untyped {
+
+struct Differentiable {
+  const Array* array;
+  const ElementOperations* elements;
+};
+
+MTF_NOINLINE [[nodiscard]] constexpr RecycledVector<Array> gradients(const GradientOptions& options, const Array& loss,
+                                                                     std::span<const Differentiable> xs) {
+  if (!loss.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor; watch(x) makes x one"));
+  RecycledVector<Ref<Node>> nodes;
+  for (const Differentiable& x : xs) {
+    // An x outside the graph gets a node of its own, which nothing reaches.
+    nodes.push_back(x.array->node ? x.array->node : make_node(*loss.node->backend, x.array->value->placement, x.elements));
+  }
+  const RecycledVector<Ref<Value>> found = GradientPass::run(loss.node, nodes, options.keep, options.when_unused);
+  RecycledVector<Array> result;
+  for (std::size_t i = 0; i < xs.size(); ++i) result.push_back(Array(mtf::detail::or_zeros(found[i], *xs[i].array, xs[i].elements), {}));
+  return result;
+}
+
+}  // namespace untyped
+
 /// The gradients of a scalar loss with respect to each x, as a std::tuple of tensors of the xs' shapes. The xs are variables,
 /// watched tensors, or any results the loss was computed from. Data saved for the gradient is freed on the way; with
 /// `keep_graph::yes` it stays for another pass.
@@ -64,19 +88,11 @@ constexpr auto gradients(const GradientOptions& options, const Loss& loss, const
   } else if constexpr (!detail::has_gradients<Loss, Xs...>) {
     return detail::all_poisoned<sizeof...(Xs)>(detail::no_gradients<Loss, Xs...>{});
   } else {
-    const Array& root = detail::array_of(loss);
-    if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor; watch(x) makes x one"));
-    const std::array<Array, sizeof...(Xs)> arrays{detail::array_of(xs)...};
-    const std::array<const ElementOperations*, sizeof...(Xs)> elements{&element_operations<typename world_of<Xs>::engine_type, element_of<Xs>>...};
-    std::array<Ref<Node>, sizeof...(Xs)> nodes;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      // An x outside the graph gets a node of its own, which nothing reaches.
-      nodes[i] = arrays[i].node ? arrays[i].node : make_node(*root.node->backend, arrays[i].value->placement, elements[i]);
-    }
-    const RecycledVector<Ref<Value>> found = GradientPass::run(root.node, nodes, options.keep, options.when_unused);
+    const untyped::Differentiable arrays[]{
+        {&detail::array_of(xs), &element_operations<typename world_of<Xs>::engine_type, element_of<Xs>>}...};
+    RecycledVector<Array> found = untyped::gradients(options, detail::array_of(loss), arrays);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::tuple<decltype(detail::plain(xs))...>(
-          decltype(detail::plain(xs))(Array{detail::or_zeros(found[I], arrays[I], nodes[I]->elements), {}})...);
+      return std::tuple<decltype(detail::plain(xs))...>(decltype(detail::plain(xs))(std::move(found[I]))...);
     }(std::index_sequence_for<Xs...>{});
   }
 }
@@ -141,7 +157,7 @@ class VariableGradients {
     return detail::or_zeros(values[i], variables[i]->leaf, variables[i]->leaf.node->elements);
   }
 
-  VariableGradients& operator+=(const VariableGradients& other) {
+  MTF_NOINLINE VariableGradients& operator+=(const VariableGradients& other) {
     if (values.empty()) return *this = other;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!other.values[i]) continue;
@@ -161,28 +177,35 @@ class VariableGradients {
   }
 };
 
+namespace untyped {
+
+MTF_NOINLINE [[nodiscard]] inline VariableGradients gradients_of_variables(const Registry& registry, const Array& loss) {
+  if (!loss.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
+  VariableGradients result;
+  RecycledVector<Ref<Node>> nodes;
+  nodes.reserve(registry.all().size());
+  result.variables.reserve(registry.all().size());
+  for (const auto& state : registry.all()) {
+    if (!state->trainable) continue;
+    result.variables.push_back(state.get());
+    nodes.push_back(state->leaf.node);
+  }
+  result.values = GradientPass::run(loss.node, nodes, keep_graph::no, unused::zeros);
+  return result;
+}
+
+}  // namespace untyped
+
 /// The gradients of a scalar loss with respect to all trainable variables; null for those it does not depend on.
 template <class World, operand Loss>
 VariableGradients gradients_of_variables(World& world, const Loss& loss) {
-  VariableGradients result;
   if constexpr (any_poisoned<Loss>) {
-    return result;
+    return {};
   } else if constexpr (!detail::has_gradients<Loss>) {
     (void)detail::no_gradients<Loss>{};
-    return result;
+    return {};
   } else {
-    const Array& root = detail::array_of(loss);
-    if (!root.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
-    RecycledVector<Ref<Node>> nodes;
-    nodes.reserve(world.registry().all().size());
-    result.variables.reserve(world.registry().all().size());
-    for (const auto& state : world.registry().all()) {
-      if (!state->trainable) continue;
-      result.variables.push_back(state.get());
-      nodes.push_back(state->leaf.node);
-    }
-    result.values = GradientPass::run(root.node, nodes, keep_graph::no, unused::zeros);
-    return result;
+    return untyped::gradients_of_variables(world.registry(), detail::array_of(loss));
   }
 }
 

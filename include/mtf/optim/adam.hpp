@@ -14,6 +14,31 @@ struct AdamOptions {
   double weight_decay = 0;
 };
 
+namespace untyped {
+
+template <class E, class T>
+MTF_NOINLINE void adam(E& engine, Registry& registry, const VariableGradients& gradients, const AdamOptions& options, double rate) {
+  for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
+    VariableState& state = *gradients.variables[i];
+    mtf::detail::require_type<T>(state);
+    const Ref<Value> gradient = gradients.value(i);
+    complete(*gradient, state.path.view().data());
+    VariableState& first = mtf::detail::slot(registry, state, "adam_m");
+    VariableState& second = mtf::detail::slot(registry, state, "adam_v");
+    Ref<Value> w = mtf::detail::writable(state);
+    Ref<Value> m = mtf::detail::writable(first);
+    Ref<Value> v = mtf::detail::writable(second);
+    const AdamPlan plan{.count = gradient->block->count(), .rate = rate, .beta1 = options.beta1, .beta2 = options.beta2,
+                        .epsilon = options.epsilon, .decay = options.weight_decay};
+    engine.run(plan, out<T>(w), out<T>(m), out<T>(v), in<T>(gradient));
+    state.assign(std::move(w));
+    first.assign(std::move(m));
+    second.assign(std::move(v));
+  }
+}
+
+}  // namespace untyped
+
 /// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= rate (m / (sqrt(v) + epsilon) + weight_decay w): Adam as
 /// Mesh-TensorFlow's AdamWeightDecayOptimizer has it, without bias correction. Slots: "<path>/adam_m" and "<path>/adam_v".
 ///
@@ -24,25 +49,7 @@ class Adam {
   explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}
 
   void apply(const VariableGradients& gradients, double rate) {
-    using E = typename World::engine_type;
-    E& engine = world_->engine();
-    for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
-      VariableState& state = *gradients.variables[i];
-      detail::require_type<T>(state);
-      const Ref<Value> gradient = gradients.value(i);
-      complete(*gradient, state.path.view().data());
-      VariableState& first = detail::slot(world_->registry(), state, "adam_m");
-      VariableState& second = detail::slot(world_->registry(), state, "adam_v");
-      Ref<Value> w = detail::writable(state);
-      Ref<Value> m = detail::writable(first);
-      Ref<Value> v = detail::writable(second);
-      const AdamPlan plan{.count = gradient->block->count(), .rate = rate, .beta1 = options_.beta1, .beta2 = options_.beta2,
-                          .epsilon = options_.epsilon, .decay = options_.weight_decay};
-      engine.run(plan, out<T>(w), out<T>(m), out<T>(v), in<T>(gradient));
-      state.assign(std::move(w));
-      first.assign(std::move(m));
-      second.assign(std::move(v));
-    }
+    untyped::adam<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, options_, rate);
   }
 
  private:

@@ -7,6 +7,31 @@
 namespace mtf {
 inline namespace v0 {
 
+namespace untyped {
+
+template <class E, class T>
+MTF_NOINLINE void sgd(E& engine, Registry& registry, const VariableGradients& gradients, double momentum, double rate) {
+  for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
+    VariableState& state = *gradients.variables[i];
+    mtf::detail::require_type<T>(state);
+    const Ref<Value> gradient = gradients.value(i);
+    complete(*gradient, state.path.view().data());
+    const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum};
+    Ref<Value> w = mtf::detail::writable(state);
+    if (momentum == 0) {
+      engine.run(plan, out<T>(w), in<T>(gradient));
+    } else {
+      VariableState& velocity = mtf::detail::slot(registry, state, "momentum_v");
+      Ref<Value> v = mtf::detail::writable(velocity);
+      engine.run(plan, out<T>(w), out<T>(v), in<T>(gradient));
+      velocity.assign(std::move(v));
+    }
+    state.assign(std::move(w));
+  }
+}
+
+}  // namespace untyped
+
 /// w -= v with v = momentum v + rate g. (Mesh-TensorFlow's momentum optimizer applies the velocity of the step before;
 /// that is a fault and not copied.)
 ///
@@ -18,25 +43,7 @@ class Sgd {
   explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}
 
   void apply(const VariableGradients& gradients, double rate) {
-    using E = typename World::engine_type;
-    E& engine = world_->engine();
-    for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
-      VariableState& state = *gradients.variables[i];
-      detail::require_type<T>(state);
-      const Ref<Value> gradient = gradients.value(i);
-      complete(*gradient, state.path.view().data());
-      const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum_};
-      Ref<Value> w = detail::writable(state);
-      if (momentum_ == 0) {
-        engine.run(plan, out<T>(w), in<T>(gradient));
-      } else {
-        VariableState& velocity = detail::slot(world_->registry(), state, "momentum_v");
-        Ref<Value> v = detail::writable(velocity);
-        engine.run(plan, out<T>(w), out<T>(v), in<T>(gradient));
-        velocity.assign(std::move(v));
-      }
-      state.assign(std::move(w));
-    }
+    untyped::sgd<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, momentum_, rate);
   }
 
  private:

@@ -83,10 +83,19 @@ constexpr void dispose(Node* node) {
   backend->burying = false;
 }
 
-/// A tensor without its types: a value and, if gradients may flow through it, its node.
+/// A tensor without its types: a value and, if gradients may flow through it, its node. Copied and destroyed by every line of a
+/// model, so that is kept out of line.
 struct Array {
   Ref<Value> value;
   Ref<Node> node;
+
+  constexpr Array() = default;
+  constexpr Array(Ref<Value> v, Ref<Node> n) : value(std::move(v)), node(std::move(n)) {}
+  MTF_NOINLINE constexpr Array(const Array& other) = default;
+  constexpr Array(Array&& other) noexcept = default;
+  MTF_NOINLINE constexpr Array& operator=(const Array& other) = default;
+  constexpr Array& operator=(Array&& other) noexcept = default;
+  MTF_NOINLINE constexpr ~Array() {}
 };
 
 namespace detail {

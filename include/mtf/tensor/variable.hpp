@@ -30,8 +30,17 @@ struct VariableState {
     return copy;
   }
 
+  MTF_NOINLINE constexpr void require_assignable(const Value& value) const {
+    const Backend& backend = leaf.value->backend();
+    detail::require_open(backend, "assign");
+    if (&value.backend() != &backend) raise("assign", std::string("the variable and the value belong to different worlds"));
+    if (!(value.placement == placement())) {
+      raise("assign", "\"" + std::string(path.view()) + "\" has dims " + describe(placement().shape()) + ", the value " +
+                          describe(value.placement.shape()));
+    }
+  }
   /// A new version. The old one stays as it was for everyone who holds it.
-  constexpr void assign(Ref<Value> value) {
+  MTF_NOINLINE constexpr void assign(Ref<Value> value) {
     complete(*value, "assign");
     if (value->block->lent) value = copy_of(*value);  // the lender takes its memory back
     const Node& old = *leaf.node;
@@ -51,11 +60,14 @@ class Registry {
     }
     return nullptr;
   }
-  /// Adds a variable of this value; a second one of the same path is an error.
-  VariableState& add(const Scope& path, Ref<Value> value, const ElementOperations* elements, bool trainable) {
+  MTF_NOINLINE void require_free(const Scope& path) const {
     if (find(path.view()) != nullptr) {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
+  }
+  /// Adds a variable of this value; a second one of the same path is an error.
+  MTF_NOINLINE VariableState& add(const Scope& path, Ref<Value> value, const ElementOperations* elements, bool trainable) {
+    require_free(path);
     auto state = std::make_unique<VariableState>();
     state->path = path;
     state->trainable = trainable;
@@ -91,12 +103,7 @@ class Variable : public OperandBase {
 
   /// Makes `value` the present version. Completes it if it is pending.
   void assign(const Tensor<World, T, Dims...>& value) const {
-    const Backend& backend = state_->leaf.value->backend();
-    detail::require_open(backend, "assign");
-    if (&value.array().value->backend() != &backend) raise("assign", std::string("the variable and the value belong to different worlds"));
-    if (!(value.placement() == state_->placement())) {
-      raise("assign", "\"" + std::string(path()) + "\" has dims " + describe(shape()) + ", the value " + describe(value.shape()));
-    }
+    state_->require_assignable(*value.array().value);
     state_->assign(value.array().value);
   }
 

@@ -107,6 +107,11 @@ class Engine final : public Backend {
     for_each_element(placement, [&](std::int64_t local, std::int64_t global) { slice[static_cast<std::size_t>(local)] = static_cast<T>(f(global)); });
     write(block, slice.data());
   }
+  /// Fills a slice from the whole array.
+  template <class T>
+  void write_slice(Block& block, const Placement& placement, const T* global) {
+    write<T>(block, placement, [global](std::int64_t i) { return global[i]; });
+  }
   /// Host memory to a block, and back. Collective-free.
   void write(Block& block, const void* from) { move<true>(block.data, const_cast<void*>(from), block.bytes); }
   void read(const Block& block, void* to) { move<false>(block.data, to, block.bytes); }
@@ -178,14 +183,19 @@ class Engine final : public Backend {
 
   template <bool ToBlock>
   void move(void* block, void* host, std::int64_t bytes) {
-    using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
-    const Kokkos::View<char*, memory_space, Unmanaged> there(static_cast<char*>(block), static_cast<std::size_t>(bytes));
-    const Kokkos::View<char*, Kokkos::HostSpace, Unmanaged> here(static_cast<char*>(host), static_cast<std::size_t>(bytes));
     space_.fence();
-    if constexpr (ToBlock) {
-      Kokkos::deep_copy(there, here);
+    if (bytes == 0) return;
+    if constexpr (host_accessible) {
+      std::memcpy(ToBlock ? block : host, ToBlock ? host : block, static_cast<std::size_t>(bytes));
     } else {
-      Kokkos::deep_copy(here, there);
+      using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
+      const Kokkos::View<char*, memory_space, Unmanaged> there(static_cast<char*>(block), static_cast<std::size_t>(bytes));
+      const Kokkos::View<char*, Kokkos::HostSpace, Unmanaged> here(static_cast<char*>(host), static_cast<std::size_t>(bytes));
+      if constexpr (ToBlock) {
+        Kokkos::deep_copy(there, here);
+      } else {
+        Kokkos::deep_copy(here, there);
+      }
     }
   }
 

@@ -15,15 +15,13 @@ inline namespace v0 {
 
 namespace detail {
 
-template <class T, class World, class... Dims>
-Ref<Value> checked_value(World& world, const char* name, std::int64_t given, std::int64_t expected_of_rank, const Dims&... dims) {
-  const ShapeValue shape = Shape<Dims...>(dims...).value();
-  require_legal(world.engine(), name, shape);
-  const std::int64_t expected = expected_of_rank < 0 ? size_of(shape) : expected_of_rank;
-  if (given != expected) {
-    raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " + std::to_string(expected));
+/// A new value of this shape for a whole array of `given` elements.
+MTF_NOINLINE inline Ref<Value> value_for(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type) {
+  require_legal(backend, name, shape);
+  if (given != size_of(shape)) {
+    raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " + std::to_string(size_of(shape)));
   }
-  return make_value(world.engine(), place(world.engine().rules, shape), element_type_of<T>::value);
+  return make_value(backend, place(backend.rules, shape), type);
 }
 
 /// The whole array on every rank, row-major: an allgather over the axes that split it.
@@ -82,8 +80,9 @@ auto from_global(World& world, std::span<const T> global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
-    Ref<Value> value = detail::checked_value<T>(world, "from_global", static_cast<std::int64_t>(global.size()), -1, dims...);
-    world.engine().template write<T>(*value->block, value->placement, [&](std::int64_t i) { return global[static_cast<std::size_t>(i)]; });
+    Ref<Value> value = detail::value_for(world.engine(), "from_global", static_cast<std::int64_t>(global.size()), Shape<Dims...>(dims...).value(),
+                                         element_type_of<T>::value);
+    world.engine().write_slice(*value->block, value->placement, global.data());
     return Tensor<World, T, Dims...>(Array{std::move(value), {}});
   }
 }
@@ -101,9 +100,10 @@ template <element T, class World, dim_like... Dims>
 auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
   auto& engine = world.engine();
-  const std::int64_t expected = size_of(Shape<Dims...>(dims...).value());
+  const ShapeValue shape = Shape<Dims...>(dims...).value();
+  const std::int64_t expected = size_of(shape);
   const auto given = world.agree(static_cast<std::int64_t>(global.size()));
-  Ref<Value> value = detail::checked_value<T>(world, "from_root", given, -1, dims...);
+  Ref<Value> value = detail::value_for(engine, "from_root", given, shape, element_type_of<T>::value);
   const Buffer whole(engine.allocate(element_type_of<T>::value, expected));
   if (world.rank() == 0) engine.write(*whole, global.data());
   engine.communicate({.collective = Collective::broadcast, .axes = engine.mesh().all(), .count = expected, .type = element_type_of<T>::value,
@@ -111,7 +111,7 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
                      *whole, *whole);
   std::vector<T> host(static_cast<std::size_t>(expected));
   engine.read(*whole, host.data());
-  engine.template write<T>(*value->block, value->placement, [&](std::int64_t i) { return host[static_cast<std::size_t>(i)]; });
+  engine.write_slice(*value->block, value->placement, host.data());
   return Tensor<World, T, Dims...>(Array{std::move(value), {}});
 }
 

@@ -31,64 +31,68 @@ struct WorldRules {
   PlacementRules rules;
 };
 
-/// Reads and checks all that is known at start; throws one plan_error with every violated rule.
+/// What the types of a world say of its rules, as values.
+struct StaticRules {
+  bool has_names = false;   ///< the axes are types; only dynamic sizes are read
+  bool has_layout = false;  ///< the layout is a type; no text is read
+  MeshValue mesh;
+  LayoutValue layout;
+};
 template <class Mesh, class Layout>
-MTF_COLD [[nodiscard]] WorldRules read_rules(const WorldOptions& options) {
+[[nodiscard]] constexpr StaticRules static_rules_of() {
+  StaticRules rules;
+  rules.has_names = Mesh::has_static_names;
+  rules.has_layout = Layout::is_static;
+  if constexpr (Mesh::has_static_names) rules.mesh = Mesh::value();
+  if constexpr (Layout::is_static) rules.layout = Layout::value();
+  return rules;
+}
+
+/// Reads and checks all that is known at start; throws one plan_error with every violated rule.
+MTF_COLD [[nodiscard]] inline WorldRules read_rules(const StaticRules& types, const WorldOptions& options) {
   WorldRules result;
   result.mesh_text.assign(options.mesh.begin(), options.mesh.end());
   result.layout_text.assign(options.layout.begin(), options.layout.end());
   Violations violations;
   const MeshValue given = parse_mesh({result.mesh_text.data(), result.mesh_text.size()}, violations);
-  MeshValue mesh = Mesh::has_static_names ? Mesh::value() : given;
-  if (Mesh::has_static_names) {
+  MeshValue mesh = types.has_names ? types.mesh : given;
+  if (types.has_names) {
     for (AxisValue& axis : mesh.axes) {
+      const std::string name(axis.name.text);
       const int at = given.find(axis.name);
       if (at >= 0 && (axis.size == dynamic || axis.size == given.axes[at].size)) {
         axis.size = given.axes[at].size;
-      } else if (at >= 0 || axis.size == dynamic) {
-        raise("World", "axis \"" + std::string(axis.name.text) + "\"" +
-                           (at >= 0 ? " has static size " + std::to_string(axis.size) + ", the mesh text says " + std::to_string(given.axes[at].size)
-                                    : std::string(" has a dynamic size, which the mesh text does not give; write \"") + std::string(axis.name.text) + ":N\""));
+      } else if (at >= 0) {
+        raise("World", "axis \"" + name + "\" has static size " + std::to_string(axis.size) + ", the mesh text says " + std::to_string(given.axes[at].size));
+      } else if (axis.size == dynamic) {
+        raise("World", "axis \"" + name + "\" has a dynamic size, which the mesh text does not give; write \"" + name + ":N\"");
       }
     }
     for (const AxisValue& axis : given.axes) {
       if (mesh.find(axis.name) < 0) raise("World", "the mesh text names axis \"" + std::string(axis.name.text) + "\", which the mesh type lacks");
     }
   }
-  const LayoutValue layout = Layout::is_static ? Layout::value() : parse_layout({result.layout_text.data(), result.layout_text.size()}, violations);
+  const LayoutValue layout = types.has_layout ? types.layout : parse_layout({result.layout_text.data(), result.layout_text.size()}, violations);
   result.rules = resolve(layout, mesh, violations);
   require_none("World on mesh " + describe(mesh), violations);
   return result;
 }
 
-}  // namespace detail
-
-/// The program on a mesh of processors: communicators, one execution-space instance, memory, variables, counters. Every rank
-/// of the communicator makes it with the same arguments, and calls the same operations in the same order.
-///
-/// Operations find their world through an operand. Not movable; tensors may outlive it but not be used then.
-template <class MeshType, class LayoutType, class Space = Kokkos::DefaultExecutionSpace>
-class World {
-  static_assert(std::is_base_of_v<MeshBase, MeshType> && std::is_base_of_v<LayoutBase, LayoutType>,
-                "mtf: World<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and mtf::Layout<...>");
-
+/// A world without its mesh and layout types: what all worlds on an execution space share.
+template <class Space>
+class WorldCore {
  public:
-  using mesh_type = MeshType;
-  using layout_type = LayoutType;
   using engine_type = Engine<Space>;
 
-  /// Collective over `comm`, whose size must be that of the mesh; the communicator is duplicated. MPI and Kokkos must be
-  /// initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used.
-  explicit World(MPI_Comm comm, const WorldOptions& options = {}, const Space& space = Space())
+  MTF_NOINLINE WorldCore(MPI_Comm comm, const StaticRules& types, const WorldOptions& options, const Space& space)
       : seed_(options.seed), exceptions_(std::uncaught_exceptions()) {
-    if constexpr (!applicable<MeshType, LayoutType>) (void)not_applicable<MeshType, LayoutType>{};
-    detail::WorldRules rules = detail::read_rules<MeshType, LayoutType>(options);
+    WorldRules rules = read_rules(types, options);
     engine_ = Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
   }
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  WorldCore(const WorldCore&) = delete;
+  WorldCore& operator=(const WorldCore&) = delete;
 
-  ~World() {
+  MTF_NOINLINE ~WorldCore() {
     Engine<Space>& e = engine();
     if (std::uncaught_exceptions() > exceptions_) detail::unwound_place = describe_rank();
     if (std::uncaught_exceptions() > exceptions_ && !plan_error::in_flight()) {
@@ -174,6 +178,29 @@ class World {
   Registry registry_;
   std::uint64_t seed_;
   int exceptions_;
+};
+
+}  // namespace detail
+
+/// The program on a mesh of processors: communicators, one execution-space instance, memory, variables, counters. Every rank
+/// of the communicator makes it with the same arguments, and calls the same operations in the same order.
+///
+/// Operations find their world through an operand. Not movable; tensors may outlive it but not be used then.
+template <class MeshType, class LayoutType, class Space = Kokkos::DefaultExecutionSpace>
+class World : public detail::WorldCore<Space> {
+  static_assert(std::is_base_of_v<MeshBase, MeshType> && std::is_base_of_v<LayoutBase, LayoutType>,
+                "mtf: World<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and mtf::Layout<...>");
+
+ public:
+  using mesh_type = MeshType;
+  using layout_type = LayoutType;
+
+  /// Collective over `comm`, whose size must be that of the mesh; the communicator is duplicated. MPI and Kokkos must be
+  /// initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used.
+  explicit World(MPI_Comm comm, const WorldOptions& options = {}, const Space& space = Space())
+      : detail::WorldCore<Space>(comm, detail::static_rules_of<MeshType, LayoutType>(), options, space) {
+    if constexpr (!applicable<MeshType, LayoutType>) (void)not_applicable<MeshType, LayoutType>{};
+  }
 };
 
 }  // namespace v0
