@@ -29,8 +29,6 @@
   "the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data over"
 #define MTF_RULE_DIFFERENT_ELEMENTS \
   "the operands of an operation have different element types; convert one with cast<T>(x)"
-#define MTF_RULE_NO_DISTRIBUTED_FORM \
-  "this move of split dims has no distributed form; rename the split dims to names without a layout rule first, reshape, then rename back"
 #define MTF_RULE_NOT_FLOATING \
   "gradients exist only from and with respect to floating-point tensors; cast<float>(x) before the operations to differentiate"
 #define MTF_RULE_TOO_MANY_DIMS \

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <mtf/plan/redistribution.hpp>
-#include <mtf/tensor/form.hpp>
+#include <mtf/tensor/exchange.hpp>
 #include <mtf/tensor/variable.hpp>
 
 namespace mtf {
@@ -72,15 +72,10 @@ inline constexpr const char* reshape_name = "reshape";
 
 }  // namespace detail
 
-/// The value under another shape of equal size; throws if the move is not one that the plan knows.
+/// The value under another shape of equal size.
 [[nodiscard]] constexpr Ref<Value> redistribute(const Ref<Value>& x, const Placement& to) {
   Backend& backend = x->backend();
   const Redistribution plan = plan_redistribution(x->placement, to, backend.mesh());
-  if (!plan.possible) {
-    raise(detail::reshape_name, "from " + describe(x->placement.shape()) + " to " + describe(to.shape()) + " on mesh " + describe(backend.mesh()) +
-                                    ": two axes trade places, or a split dim is cut at a place that does not line up; rename the split dims to "
-                                    "names without a rule first, reshape, then rename");
-  }
   if (plan.steps.empty()) return share(*x, to);
   Ref<Value> result(make<Value>());
   result->placement = to;
@@ -91,7 +86,15 @@ inline constexpr const char* reshape_name = "reshape";
   }
   complete(*x, detail::reshape_name);
   Buffer block = x->block;
-  for (const RedistributionStep& step : plan.steps) block = detail::run_step(backend, step, block);
+  for (const RedistributionStep& step : plan.steps) {
+    if (step.kind == RedistributionStep::Kind::exchange) {
+      const Buffer moved(backend.allocate(block->type, to.local_size()));
+      exchange(backend, plan_moves(plan.atoms, backend.mesh(), backend.coordinates), *moved, *block, detail::reshape_name);
+      block = moved;
+    } else {
+      block = detail::run_step(backend, step, block);
+    }
+  }
   result->block = block;
   return result;
 }
@@ -151,28 +154,9 @@ template <class... New>
 template <class From, class To>
 inline constexpr bool same_size = !is_static(From::shape()) || !is_static(To::shape()) || size_of(From::shape()) == size_of(To::shape());
 
-/// Whether the array can move from one placement to the other. What is not known before the program runs is taken to be
-/// possible.
-template <class World, class From, class To>
-[[nodiscard]] constexpr bool can_move() {
-  if constexpr (World::mesh_type::is_static && World::layout_type::is_static) {
-    if (is_static(From::shape()) && is_static(To::shape())) {
-      constexpr const PlacementRules& rules = rules_of<World>;
-      return plan_redistribution(place(rules, From::shape()), place(rules, To::shape()), rules.mesh).possible;
-    }
-  }
-  return true;
-}
-template <class World, class From, class To>
-inline constexpr bool movable_between = can_move<World, From, To>();
-
 template <class From, class To>
 struct different_sizes {
   static_assert(always_false<From>, "mtf: reshape: the sizes differ; a reshape keeps the number of elements");
-};
-template <class From, class To, class Layout>
-struct no_distributed_form {
-  static_assert(always_false<From>, "mtf: " MTF_RULE_NO_DISTRIBUTED_FORM);
 };
 
 template <class World, class From, class To>
@@ -180,26 +164,18 @@ struct NotReshapable {
   static consteval auto select() {
     if constexpr (!Unpack<To>::template placeable<World>) {
       return std::type_identity<typename Unpack<To>::template not_placeable<World>>{};
-    } else if constexpr (!same_size<From, To>) {
-      return std::type_identity<different_sizes<From, To>>{};
     } else {
-      return std::type_identity<no_distributed_form<From, To, typename World::layout_type>>{};
+      return std::type_identity<different_sizes<From, To>>{};
     }
   }
   using type = typename decltype(select())::type;
 };
 
-template <class World, class From, class To>
-inline constexpr bool reshapes_legally = false;
-template <class World, class From, class To>
-  requires(Unpack<To>::template placeable<World> && same_size<From, To>)
-inline constexpr bool reshapes_legally<World, From, To> = movable_between<World, From, To>;
-
 }  // namespace detail
 
 /// Whether a tensor of dims `From` can be reshaped to the dims `To` (DimLists).
 template <class World, class From, class To>
-concept reshapable = detail::reshapes_legally<World, From, To>;
+concept reshapable = detail::Unpack<To>::template placeable<World> && detail::same_size<From, To>;
 
 /// The first rule that is violated when `reshapable` does not hold.
 template <class World, class From, class To>
@@ -209,7 +185,8 @@ using not_reshapable = typename detail::NotReshapable<World, From, To>::type;
 /// Old's extent; if New is a static dim the extents must agree.
 ///
 /// Communication: none if Old and New are split alike or only New is split (a local slice; a reduce-scatter if x is
-/// pending over that axis); an allgather if only Old is split; an all-to-all if the axis moves from another dim.
+/// pending over that axis); an allgather if only Old is split; an all-to-all if the axis moves from another dim; one exchange if
+/// axes trade places. See the table in docs/redistribution.md.
 template <dim_like Old, dim_like New, operand X>
 constexpr auto rename(const X& x) {
   if constexpr (any_poisoned<X>) {
@@ -241,7 +218,7 @@ constexpr auto rename(const X& x) {
 }
 
 /// x as an array of shape [dims...] of the same size: the row-major order of the global array stays. Communication as for
-/// rename, dim by dim; what has no plan yet (two axes that trade places) throws.
+/// rename, dim by dim; an axis that splits a dim which the new shape cuts elsewhere is gathered first.
 template <operand X, dim_like... Dims>
 constexpr auto reshape(const X& x, const Dims&... dims) {
   if constexpr (any_poisoned<X>) {

@@ -1,13 +1,15 @@
 // Collectives as values: what the plan says, what the executor does, what the counters record.
 #pragma once
 
+#include <span>
+
 #include <mtf/core/element.hpp>
 #include <mtf/core/mesh.hpp>
 
 namespace mtf {
 inline namespace v0 {
 
-enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, shift };
+enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, shift, exchange };
 
 [[nodiscard]] constexpr std::string_view name_of(Collective collective) {
   switch (collective) {
@@ -17,13 +19,14 @@ enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, a
     case Collective::all_to_all: return "all-to-all";
     case Collective::broadcast: return "broadcast";
     case Collective::shift: return "shift";
+    case Collective::exchange: return "exchange";
   }
   return {};
 }
 
 /// A collective along the axes of a set.
 /// `count` is the payload in elements: what a rank holds before (allreduce, reduce-scatter, all-to-all, broadcast,
-/// shift) or after (allgather).
+/// shift) or after (allgather, exchange).
 struct CollectivePlan {
   Collective collective{};
   AxisSet axes;
@@ -33,6 +36,8 @@ struct CollectivePlan {
   const char* operation = "";  ///< the operation it belongs to, for errors and traces
   std::int64_t shift = 0;      ///< distance along the axis (Collective::shift only)
   bool wraps = false;          ///< whether a shift goes round; else the ends receive zeros
+  /// Elements that go to and come from each member, in the order of the members, who need not agree on a size (Collective::exchange only).
+  std::span<const std::int64_t> sent{}, received{};
 };
 
 }  // namespace v0

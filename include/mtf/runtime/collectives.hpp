@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <mtf/core/recycled.hpp>
 #include <mtf/runtime/mpi.hpp>
 
 namespace mtf {
@@ -198,6 +200,35 @@ inline int shift(const Group& group, const void* in, void* out, std::int64_t cou
   detail::check(MPI_Sendrecv(in, large.count(), large.type(), to, 0, out, large.count(), large.type(), from, 0, group.comm, MPI_STATUS_IGNORE),
                 "MPI_Sendrecv", group);
   return 1;
+}
+
+/// in, out: for every member the elements that go to it, that come from it, one after the other. Members that have nothing for each
+/// other exchange no message.
+inline int exchange(const Group& group, const void* in, void* out, std::span<const std::int64_t> sent, std::span<const std::int64_t> received,
+                    ElementType type) {
+  const std::int64_t width = bytes_of(type);
+  RecycledVector<MPI_Request> requests;
+  // Calls start(member, offset, count) for every message; two members cut what they send each other alike.
+  const auto each_message = [&](std::span<const std::int64_t> counts, const auto& start) {
+    std::int64_t offset = 0;
+    for (int member = 0; member < group.size; ++member) {
+      const std::int64_t count = counts[static_cast<std::size_t>(member)];
+      for (std::int64_t done = 0; done < count; done += mpi_count_limit) {
+        start(member, offset + done, static_cast<int>(std::min(mpi_count_limit, count - done)));
+      }
+      offset += count;
+    }
+  };
+  each_message(received, [&](int member, std::int64_t at, int count) {
+    detail::check(MPI_Irecv(detail::at(out, at * width), count, detail::datatype_of(type), member, 0, group.comm, &requests.emplace_back()), "MPI_Irecv",
+                  group);
+  });
+  each_message(sent, [&](int member, std::int64_t at, int count) {
+    detail::check(MPI_Isend(detail::at(in, at * width), count, detail::datatype_of(type), member, 0, group.comm, &requests.emplace_back()), "MPI_Isend",
+                  group);
+  });
+  detail::check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall", group);
+  return static_cast<int>(requests.size());
 }
 
 }  // namespace collectives

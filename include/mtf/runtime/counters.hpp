@@ -19,7 +19,8 @@ struct CollectiveTotals {
   std::int64_t elements = 0;   ///< payload of this rank, see CollectivePlan
   std::int64_t bytes = 0;      ///< the same in bytes
   std::int64_t mpi_calls = 0;
-  double wire_bytes = 0;       ///< bytes a rank sends at least: 2(p-1)/p n for an allreduce, (p-1)/p n for the others
+  double wire_bytes = 0;       ///< bytes a rank sends at least: 2(p-1)/p n for an allreduce, (p-1)/p n for the others,
+                               ///< what it sends in an exchange
 };
 
 class Counters {
@@ -31,17 +32,32 @@ class Counters {
     const std::int64_t bytes = plan.count * bytes_of(plan.type);
     totals.bytes += bytes;
     totals.mpi_calls += mpi_calls;
-    const double share = static_cast<double>(group_size - 1) / static_cast<double>(group_size);
-    const double factor = plan.collective == Collective::all_reduce ? 2 * share
-                          : plan.collective == Collective::broadcast || plan.collective == Collective::shift ? 1
-                                                                                                             : share;
-    totals.wire_bytes += factor * static_cast<double>(bytes);
+    totals.wire_bytes += wire_elements(plan, group_size) * static_cast<double>(bytes_of(plan.type));
     for (const std::int64_t part : {static_cast<std::int64_t>(plan.collective), static_cast<std::int64_t>(plan.axes.bits), plan.count}) {
       sequence_ = hash_text({reinterpret_cast<const char*>(&part), sizeof part}, sequence_);
     }
-    if (tracing) trace.push_back(plan);
+    if (tracing) {
+      trace.push_back(plan);
+      trace.back().sent = trace.back().received = {};  // they do not outlive the exchange
+    }
   }
 
+  /// Elements that this rank sends at least.
+  [[nodiscard]] static double wire_elements(const CollectivePlan& plan, std::int64_t group_size) {
+    const double share = static_cast<double>(group_size - 1) / static_cast<double>(group_size);
+    const auto count = static_cast<double>(plan.count);
+    switch (plan.collective) {
+      case Collective::all_reduce: return 2 * share * count;
+      case Collective::broadcast:
+      case Collective::shift: return count;
+      case Collective::exchange: {
+        std::int64_t sent = 0;
+        for (const std::int64_t to_member : plan.sent) sent += to_member;
+        return static_cast<double>(sent);
+      }
+      default: return share * count;
+    }
+  }
   /// Totals over all axis sets that `matches` accepts.
   template <class Matches>
   [[nodiscard]] CollectiveTotals sum(const Matches& matches) const {

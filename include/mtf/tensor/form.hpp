@@ -15,10 +15,12 @@ inline namespace v0 {
 template <class T>
 struct In {
   const Block& block;
+  std::int64_t offset = 0;  ///< elements before the first that the plan reads
 };
 template <class T>
 struct Out {
   Block& block;
+  std::int64_t offset = 0;
 };
 template <class T>
 [[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
@@ -66,16 +68,17 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const
 
 namespace detail {
 
+struct Sum {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a + b);
+  }
+};
+
 template <class E, class T>
 struct Elements {
   static constexpr ElementType type = element_type_of<T>::value;
 
-  struct Sum {
-    template <class X>
-    MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-      return a + b;
-    }
-  };
   static constexpr Ref<Value> add(Ref<Value> a, const Value& b) {
     E& engine = static_cast<E&>(a->backend());
     const bool in_place = a->references == 1 && a->block->references == 1 && !a->block->lent;

@@ -143,11 +143,11 @@ class Engine final : public Backend {
  private:
   template <class T>
   static T* pointer(const Out<T>& operand) {
-    return static_cast<T*>(operand.block.data);
+    return static_cast<T*>(operand.block.data) + operand.offset;
   }
   template <class T>
   static const T* pointer(const In<T>& operand) {
-    return static_cast<const T*>(operand.block.data);
+    return static_cast<const T*>(operand.block.data) + operand.offset;
   }
   template <class X>
   static const X& pointer(const X& other) {
@@ -176,6 +176,7 @@ class Engine final : public Backend {
       case Collective::all_gather: return collectives::all_gather(group, in, out, plan.count / group.size, plan.type);
       case Collective::all_to_all: return collectives::all_to_all(group, in, out, plan.count, plan.type);
       case Collective::broadcast: return collectives::broadcast(group, out, plan.count, plan.type);
+      case Collective::exchange: return collectives::exchange(group, in, out, plan.sent, plan.received, plan.type);
       case Collective::shift: return collectives::shift(group, in, out, plan.count, plan.type, plan.shift, plan.wraps);
     }
     return 0;
