@@ -18,3 +18,4 @@
 #include <mtf/optim/adam.hpp>
 #include <mtf/optim/schedule.hpp>
 #include <mtf/optim/sgd.hpp>
+#include <mtf/tensor/dry_run.hpp>

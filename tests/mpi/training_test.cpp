@@ -370,6 +370,41 @@ TEST_CASE("a step of the language model sends what the closed form says") {
   }
 }
 
+TEST_CASE("a dry run sends what the world sends, in the same order, and needs as much memory") {
+  for (const std::string& mesh : meshes()) {
+    for (const std::string_view layout : {std::string_view{}, grid, data, model_parallel, std::string_view{"batch:rows;vocab:cols"}}) {
+      const auto step = [&](auto& world, const auto& inputs, const auto& targets) {
+        using W = std::remove_reference_t<decltype(world)>;
+        const mtf::LanguageModel<W, float, ModelDims> model = small_model<W, float>(world, 0.2);
+        mtf::Adam<W, float> adam(world);
+        for (int i = 0; i < 2; ++i) adam.apply(mtf::gradients_of_variables(world, model.loss(inputs, targets, true, mtf::seed{3})), 0.01);
+      };
+      mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> dry({.mesh = mesh, .layout = layout});
+      dry.engine().tracing = true;
+      step(dry, mtf::placeholder<std::int32_t>(dry, small.batch, small.length), mtf::placeholder<std::int32_t>(dry, small.batch, small.length));
+
+      World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
+      const std::int64_t count = small.batch.extent() * small.length.extent();
+      watch_collectives(world);
+      step(world, mtf::from_global(world, tokens_of_step(0, count, small.vocab.extent()), small.batch, small.length),
+           mtf::from_global(world, tokens_of_step(1, count, small.vocab.extent()), small.batch, small.length));
+
+      const auto& planned = dry.engine().trace;
+      const auto& sent = world.counters().trace;
+      REQUIRE(planned.size() == sent.size());
+      for (std::size_t i = 0; i < sent.size(); ++i) {
+        CHECK(planned[i].collective == sent[i].collective);
+        CHECK(planned[i].axes == sent[i].axes);
+        CHECK(planned[i].count == sent[i].count);
+        CHECK(std::string(planned[i].operation) == sent[i].operation);
+      }
+      const auto measured = static_cast<double>(world.engine().pool().peak_bytes());
+      CHECK_MESSAGE(std::abs(static_cast<double>(dry.cost().peak_bytes) / measured - 1) < 0.05, mesh, ", ", std::string(layout), ": planned ",
+                    dry.cost().peak_bytes, ", measured ", measured);
+    }
+  }
+}
+
 TEST_CASE("a data-parallel step sends the gradients and the loss only; evaluation sends the loss") {
   for (const std::string& mesh : meshes()) {
     World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = data});

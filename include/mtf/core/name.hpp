@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include <mtf/core/config.hpp>
 
@@ -22,7 +23,8 @@ struct FixedString {
 };
 
 /// 64-bit FNV-1a hash of a text (http://www.isthe.com/chongo/tech/comp/fnv/).
-[[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 14695981039346656037ULL) {
+inline constexpr std::uint64_t hash_of_nothing = 14695981039346656037ULL;
+[[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text, std::uint64_t seed = hash_of_nothing) {
   std::uint64_t hash = seed;
   for (const char c : text) {
     hash ^= static_cast<unsigned char>(c);
@@ -35,13 +37,17 @@ struct FixedString {
 /// World that read it from a string. Names are compared by hash, then text.
 struct Name {
   std::string_view text;
-  std::uint64_t hash = hash_text({});
+  std::uint64_t hash = hash_of_nothing;
 
   constexpr Name() = default;
   constexpr Name(std::string_view t) : text(t), hash(hash_text(t)) {}
   constexpr Name(const char* t) : Name(std::string_view(t)) {}
 
-  friend constexpr bool operator==(const Name& a, const Name& b) { return a.hash == b.hash && a.text == b.text; }
+  friend constexpr bool operator==(const Name& a, const Name& b) {
+    // In constant expressions every character would cost a step of the compiler's budget; the program compares the texts again.
+    if (std::is_constant_evaluated()) return a.hash == b.hash && a.text.size() == b.text.size();
+    return a.hash == b.hash && a.text == b.text;
+  }
 };
 
 }  // namespace v0

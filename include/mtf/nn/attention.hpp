@@ -32,7 +32,7 @@ struct ScaleAndMask {
 
 /// mask[Length, Memory]: 0 where memory <= position, else -1e9, added to the logits of causal attention.
 template <floating T, class World, dim_like Length, dim_like Memory>
-auto causal_mask(World& world, const Length& length, const Memory& memory) {
+constexpr auto causal_mask(World& world, const Length& length, const Memory& memory) {
   return map(detail::CausalMask{}, range<T>(world, length), range<T>(world, memory));
 }
 
@@ -69,7 +69,7 @@ struct SelfAttention {
   Variable<World, T, Heads, Kv, Model> wo;
   double logit_scale;
 
-  SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv, const AttentionOptions& options = {})
+  constexpr SelfAttention(World& world, const Scope& scope, const Model& d_model, const Heads& heads, const Kv& d_kv, const AttentionOptions& options = {})
       : wq(variable<T>(world, scope / "q", init::normal(stddev(d_model.extent() * (options.fold_scaling_into_initializer ? d_kv.extent() : 1))), d_model, heads,
                        d_kv)),
         wk(variable<T>(world, scope / "k", init::normal(stddev(d_model.extent())), d_model, heads, d_kv)),
@@ -80,7 +80,7 @@ struct SelfAttention {
   /// x[Batch, Length, Model] and mask[Length, Memory] to y[Batch, Length, Model]. The dropout noise of the weights is shared
   /// over Length.
   template <operand X, operand Mask>
-  auto operator()(const X& x, const Mask& mask, double dropout_rate, const Key& key) const {
+  constexpr auto operator()(const X& x, const Mask& mask, double dropout_rate, const Key& key) const {
     const auto q = einsum<Batch, Length, Heads, Kv>(x, wq);
     const auto k = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wk));
     const auto v = rename<Length, Memory>(einsum<Batch, Length, Heads, Kv>(x, wv));
@@ -90,7 +90,7 @@ struct SelfAttention {
   }
 
  private:
-  static double stddev(std::int64_t fan) { return 1 / mtf::sqrt(static_cast<double>(fan)); }
+  static constexpr double stddev(std::int64_t fan) { return 1 / mtf::sqrt(static_cast<double>(fan)); }
 };
 
 }  // namespace v0

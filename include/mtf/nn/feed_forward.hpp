@@ -15,13 +15,13 @@ struct DenseReluDense {
   Variable<World, T, Model, Hidden> wi;
   Variable<World, T, Hidden, Model> wo;
 
-  DenseReluDense(World& world, const Scope& scope, const Model& d_model, const Hidden& d_ff, double output_scale = 1)
+  constexpr DenseReluDense(World& world, const Scope& scope, const Model& d_model, const Hidden& d_ff, double output_scale = 1)
       : wi(variable<T>(world, scope / "wi", init::truncated_normal(1 / mtf::sqrt(static_cast<double>(d_model.extent()))), d_model, d_ff)),
         wo(variable<T>(world, scope / "wo", init::truncated_normal(output_scale / mtf::sqrt(static_cast<double>(d_ff.extent()))), d_ff, d_model)) {}
 
   /// `Rows` are the dims of x besides Model.
   template <dim_like... Rows, operand X>
-  auto apply(const X& x) const {
+  constexpr auto apply(const X& x) const {
     return einsum<Rows..., Model>(relu(einsum<Rows..., Hidden>(x, wi)), wo);
   }
 };

@@ -71,7 +71,7 @@ class LanguageModel {
   using Activation = Tensor<World, T, Batch, Length, Model>;
   using Tokens = Tensor<World, std::int32_t, Batch, Length>;
 
-  LanguageModel(World& world, const D& dims, const LanguageModelOptions& options, const Scope& scope = {})
+  constexpr LanguageModel(World& world, const D& dims, const LanguageModelOptions& options, const Scope& scope = {})
       : world_(&world),
         dims_(dims),
         options_(options),
@@ -94,7 +94,7 @@ class LanguageModel {
   }
 
   /// logits[Batch, Length, Vocab] of token ids[Batch, Length]. `key` seeds dropout, which `training` switches on.
-  auto logits(const Tokens& tokens, bool training, const Key& key) const {
+  constexpr auto logits(const Tokens& tokens, bool training, const Key& key) const {
     const double rate = training ? options_.dropout : 0;
     const auto drop = [&](const auto& x, const Key& k) { return dropout<Batch, Model>(x, rate, k); };
     Activation x = drop(gather<Vocab>(embedding_, tokens) + positions_, key / "input");
@@ -108,14 +108,14 @@ class LanguageModel {
   }
 
   /// Mean cross-entropy per token in nats; in training plus the z-loss. A scalar, pending over the axes of the batch.
-  auto loss(const Tokens& tokens, const Tokens& targets, bool training, const Key& key) const {
+  constexpr auto loss(const Tokens& tokens, const Tokens& targets, bool training, const Key& key) const {
     const CrossEntropyOptions options{.z_loss = training ? options_.z_loss : 0, .label_smoothing = options_.label_smoothing};
     const Tensor<World, T, Batch, Length> losses = cross_entropy<Vocab>(logits(tokens, training, key), targets, options);
     if (!options_.zero_is_padding) return reduce_mean(losses);
     return reduce_mean(losses * map(detail::IsToken<T>{}, targets));
   }
 
-  [[nodiscard]] const D& dims() const { return dims_; }
+  [[nodiscard]] constexpr const D& dims() const { return dims_; }
 
  private:
   struct Layer {
@@ -124,7 +124,7 @@ class LanguageModel {
     RmsNorm<World, T, Model> feed_forward_norm;
     DenseReluDense<World, T, Model, Hidden> feed_forward;
 
-    Layer(World& world, const Scope& scope, const D& dims, const LanguageModelOptions& options)
+    constexpr Layer(World& world, const Scope& scope, const D& dims, const LanguageModelOptions& options)
         : attention_norm(world, scope / "attention_norm", dims.d_model),
           attention(world, scope / "attention", dims.d_model, dims.heads, dims.d_kv,
                     {.output_scale = options.output_scale, .fold_scaling_into_initializer = options.fold_scaling_into_initializer}),

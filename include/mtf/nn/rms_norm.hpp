@@ -15,10 +15,10 @@ struct RmsNorm {
   static constexpr double epsilon = 1e-6;
   Variable<World, T, Model> scale;
 
-  RmsNorm(World& world, const Scope& scope, const Model& d_model) : scale(variable<T>(world, scope / "scale", init::ones, d_model)) {}
+  constexpr RmsNorm(World& world, const Scope& scope, const Model& d_model) : scale(variable<T>(world, scope / "scale", init::ones, d_model)) {}
 
   template <operand X>
-  auto operator()(const X& x) const {
+  constexpr auto operator()(const X& x) const {
     return x * rsqrt(reduce_mean<Model>(square(x)) + epsilon) * scale;
   }
 };

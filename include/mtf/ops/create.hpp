@@ -56,7 +56,7 @@ template <class E, class T>
 }
 
 template <class E, class T>
-MTF_NOINLINE VariableState& variable(E& engine, Registry& registry, const Scope& path, const init::Initializer& initializer, const ShapeValue& shape,
+MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, const Scope& path, const init::Initializer& initializer, const ShapeValue& shape,
                                      std::uint64_t seed) {
   require_legal(engine, "variable", shape);
   registry.require_free(path);
@@ -74,7 +74,7 @@ struct not_trainable {
 };
 
 template <class T, class World, class... Dims>
-auto make_variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
+constexpr auto make_variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
   using E = typename World::engine_type;
   return Variable<World, T, Dims...>(
       untyped::variable<E, T>(world.engine(), world.registry(), path, initializer, Shape<Dims...>(dims...).value(), world.seed()));
@@ -85,7 +85,7 @@ auto make_variable(World& world, const Scope& path, const init::Initializer& ini
 /// A new variable of shape [Dims...], named by its path in the world's registry. Errors: a path already in use; dims that
 /// cannot be placed. No communication: each rank draws its own slice of the one global initial value.
 template <element T, static_dim... Dims, class World>
-auto variable(World& world, const Scope& path, const init::Initializer& initializer) {
+constexpr auto variable(World& world, const Scope& path, const init::Initializer& initializer) {
   if constexpr (!floating<T>) {
     return poisoned(detail::not_trainable<T>{});
   } else if constexpr (!placeable<World, Dims...>) {
@@ -97,7 +97,7 @@ auto variable(World& world, const Scope& path, const init::Initializer& initiali
 /// The same for dims given as values: `variable<float>(world, "w", init::glorot, d_model, d_ff)`.
 template <element T, class World, dim_like... Dims>
   requires(sizeof...(Dims) > 0)
-auto variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
+constexpr auto variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
   if constexpr (!floating<T>) {
     return poisoned(detail::not_trainable<T>{});
   } else if constexpr (!placeable<World, Dims...>) {
@@ -134,6 +134,16 @@ constexpr auto ones(World& world, const Dims&... dims) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
     return constant<T>(world, T(1), dims...);
+  }
+}
+
+/// A tensor of shape [Dims...] of unspecified elements: stands for data in a dry run. No communication.
+template <element T, class World, dim_like... Dims>
+constexpr auto placeholder(World& world, const Dims&... dims) {
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return Tensor<World, T, Dims...>(Array{new_value(world.engine(), "placeholder", Shape<Dims...>(dims...).value(), element_type_of<T>::value), {}});
   }
 }
 

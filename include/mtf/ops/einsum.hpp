@@ -48,18 +48,17 @@ template <class E>
 
 /// Local contraction of two slices to the dims of `to`; dims of one operand alone are summed first.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, Ref<Value> a, Ref<Value> b, const Placement& to) {
+[[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second, const Placement& to) {
   const auto presum = [&](const Ref<Value>& x, const Placement& partner) {
     ShapeValue wanted = to.shape();
     for (const PlacedDim& dim : partner.dims) {
       if (!contains(wanted, dim.name)) wanted.push_back({dim.name, dim.extent});
     }
     const Placement kept = kept_dims(x->placement, {}, wanted);
-    return kept == x->placement ? x : sum_to<E, T>(engine, x, kept);
+    return sum_to<E, T>(engine, x, kept);
   };
-  const Placement b_dims = b->placement;
-  b = presum(b, a->placement);
-  a = presum(a, b_dims);
+  Ref<Value> a = presum(first, second->placement);
+  Ref<Value> b = presum(second, first->placement);
   Placement c_dims = to;
   ContractionPlan plan = plan_contraction(row_major(to), row_major(a->placement), row_major(b->placement));
   constexpr std::int64_t worth_packing = 4096;  // multiply-adds; below, the strided loop is as fast as the copies
@@ -95,7 +94,7 @@ template <class E, class T>
     ShapeValue wanted = to.shape();
     for (std::size_t j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, xs[j]->placement.shape());
     const Placement next = i + 1 == xs.size() ? to : detail::kept_dims(result->placement, xs[i]->placement, wanted);
-    result = detail::contract_pair<E, T>(engine, std::move(result), xs[i], next);
+    result = detail::contract_pair<E, T>(engine, result, xs[i], next);
   }
   if (xs.size() == 1) {
     if (result->placement == to) return result;
@@ -127,7 +126,8 @@ class EinsumGradient final : public Operation {
       const Placement reached = detail::kept_dims(whole, {}, known);
       Ref<Value> result = contract<E, T>(engine, {factors.begin(), static_cast<std::size_t>(factors.size())}, reached);
       // A dim that this operand alone had was summed: its gradient is the same along it.
-      sink.add(i, reached == whole ? result : broadcast_to(engine, result, whole));
+      if (!(reached == whole)) result = broadcast_to(engine, result, whole);
+      sink.add(i, std::move(result));
     }
   }
 };

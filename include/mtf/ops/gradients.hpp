@@ -44,8 +44,9 @@ Tensor<World, T, Dims...> plain(const Tensor<World, T, Dims...>&);
 template <class World, class T, class... Dims>
 Tensor<World, T, Dims...> plain(const Variable<World, T, Dims...>&);
 
-constexpr Ref<Value> or_zeros(Ref<Value> gradient, const Array& x, const ElementOperations* elements) {
-  return gradient ? gradient : elements->fill(x.value->backend(), x.value->placement, 0.0);
+constexpr Ref<Value> or_zeros(const Ref<Value>& gradient, const Array& x, const ElementOperations* elements) {
+  if (gradient) return gradient;
+  return elements->fill(x.value->backend(), x.value->placement, 0.0);
 }
 
 }  // namespace detail
@@ -63,7 +64,8 @@ MTF_NOINLINE [[nodiscard]] constexpr RecycledVector<Array> gradients(const Gradi
   RecycledVector<Ref<Node>> nodes;
   for (const Differentiable& x : xs) {
     // An x outside the graph gets a node of its own, which nothing reaches.
-    nodes.push_back(x.array->node ? x.array->node : make_node(*loss.node->backend, x.array->value->placement, x.elements));
+    nodes.push_back(x.array->node);
+    if (!nodes.back()) nodes.back() = make_node(*loss.node->backend, x.array->value->placement, x.elements);
   }
   const RecycledVector<Ref<Value>> found = GradientPass::run(loss.node, nodes, options.keep, options.when_unused);
   RecycledVector<Array> result;
@@ -153,11 +155,11 @@ class VariableGradients {
   RecycledVector<Ref<Value>> values;  ///< null where the loss does not depend on the variable
 
   /// The i-th gradient; zeros where there is none.
-  [[nodiscard]] Ref<Value> value(std::size_t i) const {
+  [[nodiscard]] constexpr Ref<Value> value(std::size_t i) const {
     return detail::or_zeros(values[i], variables[i]->leaf, variables[i]->leaf.node->elements);
   }
 
-  MTF_NOINLINE VariableGradients& operator+=(const VariableGradients& other) {
+  MTF_NOINLINE constexpr VariableGradients& operator+=(const VariableGradients& other) {
     if (values.empty()) return *this = other;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!other.values[i]) continue;
@@ -179,15 +181,15 @@ class VariableGradients {
 
 namespace untyped {
 
-MTF_NOINLINE [[nodiscard]] inline VariableGradients gradients_of_variables(const Registry& registry, const Array& loss) {
+MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(const Registry& registry, const Array& loss) {
   if (!loss.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
   VariableGradients result;
   RecycledVector<Ref<Node>> nodes;
   nodes.reserve(registry.all().size());
   result.variables.reserve(registry.all().size());
-  for (const auto& state : registry.all()) {
+  for (VariableState* state : registry.all()) {
     if (!state->trainable) continue;
-    result.variables.push_back(state.get());
+    result.variables.push_back(state);
     nodes.push_back(state->leaf.node);
   }
   result.values = GradientPass::run(loss.node, nodes, keep_graph::no, unused::zeros);
@@ -198,7 +200,7 @@ MTF_NOINLINE [[nodiscard]] inline VariableGradients gradients_of_variables(const
 
 /// The gradients of a scalar loss with respect to all trainable variables; null for those it does not depend on.
 template <class World, operand Loss>
-VariableGradients gradients_of_variables(World& world, const Loss& loss) {
+constexpr VariableGradients gradients_of_variables(World& world, const Loss& loss) {
   if constexpr (any_poisoned<Loss>) {
     return {};
   } else if constexpr (!detail::has_gradients<Loss>) {

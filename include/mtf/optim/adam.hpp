@@ -17,7 +17,7 @@ struct AdamOptions {
 namespace untyped {
 
 template <class E, class T>
-MTF_NOINLINE void adam(E& engine, Registry& registry, const VariableGradients& gradients, const AdamOptions& options, double rate) {
+MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGradients& gradients, const AdamOptions& options, double rate) {
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
@@ -46,9 +46,9 @@ MTF_NOINLINE void adam(E& engine, Registry& registry, const VariableGradients& g
 template <class World, floating T>
 class Adam {
  public:
-  explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}
+  constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}
 
-  void apply(const VariableGradients& gradients, double rate) {
+  constexpr void apply(const VariableGradients& gradients, double rate) {
     untyped::adam<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, options_, rate);
   }
 

@@ -10,7 +10,7 @@ inline namespace v0 {
 namespace untyped {
 
 template <class E, class T>
-MTF_NOINLINE void sgd(E& engine, Registry& registry, const VariableGradients& gradients, double momentum, double rate) {
+MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGradients& gradients, double momentum, double rate) {
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
@@ -40,9 +40,9 @@ MTF_NOINLINE void sgd(E& engine, Registry& registry, const VariableGradients& gr
 template <class World, floating T>
 class Sgd {
  public:
-  explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}
+  constexpr explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}
 
-  void apply(const VariableGradients& gradients, double rate) {
+  constexpr void apply(const VariableGradients& gradients, double rate) {
     untyped::sgd<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, momentum_, rate);
   }
 

@@ -40,5 +40,23 @@ struct CollectivePlan {
   std::span<const std::int64_t> sent{}, received{};
 };
 
+/// Elements that a rank of a group of `members` sends at least: 2(p-1)/p n in an allreduce, n in a broadcast and a shift, what it sends in an
+/// exchange, (p-1)/p n in all others (reference: Chan et al., Collective communication: theory, practice, and experience, 2007).
+[[nodiscard]] constexpr double wire_elements(const CollectivePlan& plan, std::int64_t members) {
+  const double share = static_cast<double>(members - 1) / static_cast<double>(members);
+  const auto count = static_cast<double>(plan.count);
+  switch (plan.collective) {
+    case Collective::all_reduce: return 2 * share * count;
+    case Collective::broadcast:
+    case Collective::shift: return count;
+    case Collective::exchange: {
+      std::int64_t sent = 0;
+      for (const std::int64_t to_member : plan.sent) sent += to_member;
+      return static_cast<double>(sent);
+    }
+    default: return share * count;
+  }
+}
+
 }  // namespace v0
 }  // namespace mtf

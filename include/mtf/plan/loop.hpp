@@ -7,6 +7,14 @@
 namespace mtf {
 inline namespace v0 {
 
+/// Bytes that an array takes in the memory pool: rounded up by at most an eighth, so that slightly different sizes share memory.
+[[nodiscard]] constexpr std::int64_t pooled_bytes(std::int64_t bytes) {
+  std::int64_t step = 64;
+  while (step * 16 <= bytes) step *= 2;
+  const std::int64_t steps = (bytes + step - 1) / step;
+  return (steps > 0 ? steps : 1) * step;
+}
+
 inline constexpr int max_operands = 8;  ///< arrays that one loop walks through, the output included
 
 /// One dim of a loop: how often, and how far each operand moves. A stride of 0 broadcasts.

@@ -42,22 +42,6 @@ class Counters {
     }
   }
 
-  /// Elements that this rank sends at least.
-  [[nodiscard]] static double wire_elements(const CollectivePlan& plan, std::int64_t group_size) {
-    const double share = static_cast<double>(group_size - 1) / static_cast<double>(group_size);
-    const auto count = static_cast<double>(plan.count);
-    switch (plan.collective) {
-      case Collective::all_reduce: return 2 * share * count;
-      case Collective::broadcast:
-      case Collective::shift: return count;
-      case Collective::exchange: {
-        std::int64_t sent = 0;
-        for (const std::int64_t to_member : plan.sent) sent += to_member;
-        return static_cast<double>(sent);
-      }
-      default: return share * count;
-    }
-  }
   /// Totals over all axis sets that `matches` accepts.
   template <class Matches>
   [[nodiscard]] CollectiveTotals sum(const Matches& matches) const {

@@ -13,7 +13,7 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <mtf/core/config.hpp>
+#include <mtf/plan/loop.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -71,7 +71,7 @@ class MemoryPool {
   }
 
   [[nodiscard]] void* take(std::int64_t bytes) {
-    const std::int64_t size = rounded(bytes);
+    const std::int64_t size = pooled_bytes(bytes);
     live_ += size;
     peak_ = std::max(peak_, live_);
     std::vector<void*>& list = free_list(size);
@@ -88,7 +88,7 @@ class MemoryPool {
     return owned_.back();
   }
   void give(void* memory, std::int64_t bytes) {
-    const std::int64_t size = rounded(bytes);
+    const std::int64_t size = pooled_bytes(bytes);
     live_ -= size;
     if (!ended_) free_list(size).push_back(memory);
   }
@@ -113,12 +113,6 @@ class MemoryPool {
     return memory;
   }
 
-  /// Sizes are rounded up by at most an eighth, so that slightly different ones share memory.
-  [[nodiscard]] static std::int64_t rounded(std::int64_t bytes) {
-    std::int64_t step = 64;
-    while (step * 16 <= bytes) step *= 2;
-    return std::max<std::int64_t>(1, (bytes + step - 1) / step) * step;
-  }
   std::vector<void*>& free_list(std::int64_t size) {
     const auto at = std::lower_bound(free_.begin(), free_.end(), size, [](const auto& entry, std::int64_t s) { return entry.first < s; });
     if (at != free_.end() && at->first == size) return at->second;

@@ -47,6 +47,7 @@ class Backend {
   bool closed = false;     ///< the world has ended
   bool recording = true;   ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
+  std::uint64_t used_rules = 0;  ///< bit r: a dim of rule r has occurred in a tensor
   Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
 
@@ -56,6 +57,15 @@ class Backend {
   constexpr virtual ~Backend() {}
 
   [[nodiscard]] constexpr const MeshValue& mesh() const { return rules.mesh; }
+  /// Remembers which rules placed the dims of a tensor.
+  constexpr void note(const Placement& placement) {
+    for (const PlacedDim& dim : placement.dims) {
+      if (dim.axes.empty()) continue;
+      for (int rule = 0; rule < rules.rules.size(); ++rule) {
+        if (rules.rules[rule].dim == dim.name) used_rules |= std::uint64_t{1} << rule;
+      }
+    }
+  }
 
   /// A block of `count` elements, uninitialised.
   [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;

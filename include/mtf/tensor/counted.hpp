@@ -39,6 +39,9 @@ constexpr void destroy(T* object) {
 }
 
 /// Owning handle of a counted object. `dispose(T*)`, found by argument-dependent lookup, ends the object.
+///
+/// In constant expressions g++ 12 destroys too often what a conditional operator chose, and a by-value argument as it was before the call:
+/// handles are passed by reference, and chosen by `if`.
 template <class T>
 class Ref {
  public:
@@ -48,7 +51,12 @@ class Ref {
   }
   constexpr Ref(const Ref& other) : Ref(other.object_) {}
   constexpr Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  constexpr Ref& operator=(Ref other) noexcept {
+  constexpr Ref& operator=(const Ref& other) {
+    Ref copy(other);
+    std::swap(object_, copy.object_);
+    return *this;
+  }
+  constexpr Ref& operator=(Ref&& other) noexcept {
     std::swap(object_, other.object_);
     return *this;
   }

@@ -79,7 +79,7 @@ template <class E, class T>
 struct Elements {
   static constexpr ElementType type = element_type_of<T>::value;
 
-  static constexpr Ref<Value> add(Ref<Value> a, const Value& b) {
+  static constexpr Ref<Value> add(Ref<Value>&& a, const Value& b) {
     E& engine = static_cast<E&>(a->backend());
     const bool in_place = a->references == 1 && a->block->references == 1 && !a->block->lent;
     Ref<Value> sum = a;

@@ -18,7 +18,11 @@ class GradientSink {
   }
   /// Adds a contribution. One partial sum is kept per set of axes that it is pending over: adding in order of arrival
   /// would complete a sum for every branch, this completes one per set when the gradient is read.
-  MTF_NOINLINE constexpr void add(int input, Ref<Value> contribution) {
+  constexpr void add(int input, const Ref<Value>& contribution) {
+    Ref<Value> copy = contribution;
+    add(input, std::move(copy));
+  }
+  MTF_NOINLINE constexpr void add(int input, Ref<Value>&& contribution) {
     const Ref<Node>& node = operation_->inputs[input];
     Entry& entry = entries_[static_cast<std::size_t>(node->slot)];
     if (!contribution->block->scattered.empty()) complete(*contribution, operation_->name);
@@ -50,6 +54,11 @@ class GradientSink {
     InlineVector<Ref<Value>, 8> partials;
     bool useful = false;
     bool wanted = false;
+
+    constexpr void release() {
+      for (Ref<Value>& partial : partials) partial = Ref<Value>();
+      partials.clear();
+    }
   };
 
   RecycledVector<Entry> entries_;
@@ -88,7 +97,8 @@ class GradientPass {
     RecycledVector<Ref<Value>> result;
     result.reserve(wanted.size());
     for (const Ref<Node>& node : wanted) {
-      result.push_back(node->slot < 0 ? Ref<Value>() : pass.read(pass.sink_.entries_[static_cast<std::size_t>(node->slot)]));
+      result.emplace_back();
+      if (node->slot >= 0) result.back() = pass.read(pass.sink_.entries_[static_cast<std::size_t>(node->slot)]);
     }
     pass.forget();
     return result;
@@ -146,7 +156,7 @@ class GradientPass {
       if (node.operation == nullptr || !entries[i].useful) continue;
       if (!entries[i].partials.empty()) {
         const Ref<Value> gradient = read(entries[i]);
-        if (!entries[i].wanted) entries[i].partials = {};
+        if (!entries[i].wanted) entries[i].release();
         sink_.operation_ = node.operation;
         node.operation->backward(gradient, sink_);
       }

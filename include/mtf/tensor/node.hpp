@@ -32,7 +32,8 @@ constexpr void dispose(Node* node);
 
 /// What the untyped graph needs to do with elements.
 struct ElementOperations {
-  Ref<Value> (*add)(Ref<Value> a, const Value& b);  ///< a + b, in a's memory if nobody else holds it; equal pending sets
+  /// a + b, in a's memory if nobody else holds it; equal pending sets.
+  Ref<Value> (*add)(Ref<Value>&& a, const Value& b);
   Ref<Value> (*fill)(Backend&, const Placement&, double);
 };
 
@@ -90,7 +91,8 @@ struct Array {
   Ref<Node> node;
 
   constexpr Array() = default;
-  constexpr Array(Ref<Value> v, Ref<Node> n) : value(std::move(v)), node(std::move(n)) {}
+  constexpr Array(const Ref<Value>& v, const Ref<Node>& n) : value(v), node(n) {}
+  constexpr Array(Ref<Value>&& v, Ref<Node>&& n) : value(std::move(v)), node(std::move(n)) {}
   MTF_NOINLINE constexpr Array(const Array& other) = default;
   constexpr Array(Array&& other) noexcept = default;
   MTF_NOINLINE constexpr Array& operator=(const Array& other) = default;
@@ -137,6 +139,7 @@ constexpr void complete(const Value& value, const char* operation) { complete(*v
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
   Ref<Value> value(make<Value>());
   value->placement = placement;
+  backend.note(placement);
   value->block = Buffer(backend.allocate(type, placement.local_size()));
   return value;
 }

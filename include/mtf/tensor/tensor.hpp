@@ -39,7 +39,10 @@ class Tensor : public OperandBase {
   static constexpr int rank = sizeof...(Dims);
 
   /// Wraps an untyped array whose placement has these dims.
-  constexpr explicit Tensor(Array array) : array_(std::move(array)) {
+  constexpr explicit Tensor(Array&& array) : array_(std::move(array)) {
+    if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
+  }
+  constexpr explicit Tensor(const Array& array) : array_(array) {
     if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
   }
   /// Only in a program that does not compile: a declared type adds no second message.

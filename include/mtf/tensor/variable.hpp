@@ -1,7 +1,6 @@
 // Variable: a named, mutable, persistent array, owned by the world's registry.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -40,48 +39,56 @@ struct VariableState {
     }
   }
   /// A new version. The old one stays as it was for everyone who holds it.
-  MTF_NOINLINE constexpr void assign(Ref<Value> value) {
+  MTF_NOINLINE constexpr void assign(const Ref<Value>& value) {
     complete(*value, "assign");
-    if (value->block->lent) value = copy_of(*value);  // the lender takes its memory back
     const Node& old = *leaf.node;
     Ref<Node> node = make_node(*old.backend, value->placement, old.elements);
     node->name = path.view();
-    leaf = {std::move(value), std::move(node)};
+    leaf = {value, node};
+    if (value->block->lent) leaf.value = copy_of(*value);  // the lender takes its memory back
     ++version;
   }
 };
 
-/// The variables of a world in order of creation, by path.
+/// The variables of a world in order of creation, by path. Owns them.
 class Registry {
  public:
+  constexpr Registry() = default;
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+  constexpr ~Registry() { clear(); }
+
   [[nodiscard]] constexpr VariableState* find(std::string_view path) const {
-    for (const auto& state : states_) {
-      if (state->path.view() == path) return state.get();
+    for (VariableState* state : states_) {
+      if (state->path.view() == path) return state;
     }
     return nullptr;
   }
-  MTF_NOINLINE void require_free(const Scope& path) const {
+  MTF_NOINLINE constexpr void require_free(const Scope& path) const {
     if (find(path.view()) != nullptr) {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
   }
   /// Adds a variable of this value; a second one of the same path is an error.
-  MTF_NOINLINE VariableState& add(const Scope& path, Ref<Value> value, const ElementOperations* elements, bool trainable) {
+  MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable) {
     require_free(path);
-    auto state = std::make_unique<VariableState>();
+    states_.push_back(new VariableState());
+    VariableState* state = states_.back();
     state->path = path;
     state->trainable = trainable;
     state->leaf.node = make_node(value->backend(), value->placement, elements);
     state->leaf.node->name = state->path.view();
-    state->leaf.value = std::move(value);
-    states_.push_back(std::move(state));
-    return *states_.back();
+    state->leaf.value = value;
+    return *state;
   }
-  [[nodiscard]] const std::vector<std::unique_ptr<VariableState>>& all() const { return states_; }
-  void clear() { states_.clear(); }
+  [[nodiscard]] constexpr const std::vector<VariableState*>& all() const { return states_; }
+  constexpr void clear() {
+    for (VariableState* state : states_) delete state;
+    states_.clear();
+  }
 
  private:
-  std::vector<std::unique_ptr<VariableState>> states_;
+  std::vector<VariableState*> states_;
 };
 
 /// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version; the tensor read is a
@@ -94,15 +101,15 @@ class Variable : public OperandBase {
   using engine_type = typename World::engine_type;
   using dims = DimList<Dims...>;
 
-  explicit Variable(VariableState& state) : state_(&state) {}
+  constexpr explicit Variable(VariableState& state) : state_(&state) {}
 
-  [[nodiscard]] Tensor<World, T, Dims...> read() const { return Tensor<World, T, Dims...>(state_->leaf); }
-  [[nodiscard]] VariableState& state() const { return *state_; }
-  [[nodiscard]] std::string_view path() const { return state_->path.view(); }
-  [[nodiscard]] ShapeValue shape() const { return state_->placement().shape(); }
+  [[nodiscard]] constexpr Tensor<World, T, Dims...> read() const { return Tensor<World, T, Dims...>(state_->leaf); }
+  [[nodiscard]] constexpr VariableState& state() const { return *state_; }
+  [[nodiscard]] constexpr std::string_view path() const { return state_->path.view(); }
+  [[nodiscard]] constexpr ShapeValue shape() const { return state_->placement().shape(); }
 
   /// Makes `value` the present version. Completes it if it is pending.
-  void assign(const Tensor<World, T, Dims...>& value) const {
+  constexpr void assign(const Tensor<World, T, Dims...>& value) const {
     state_->require_assignable(*value.array().value);
     state_->assign(value.array().value);
   }
@@ -118,7 +125,7 @@ constexpr const Array& array_of(const Tensor<World, T, Dims...>& x) {
   return x.array();
 }
 template <class World, class T, class... Dims>
-const Array& array_of(const Variable<World, T, Dims...>& x) {
+constexpr const Array& array_of(const Variable<World, T, Dims...>& x) {
   return x.state().leaf;
 }
 

@@ -10,73 +10,13 @@
 
 #include <mtf/runtime/session.hpp>
 #include <mtf/tensor/variable.hpp>
+#include <mtf/tensor/world_rules.hpp>
 #include <mtf/world/engine.hpp>
 
 namespace mtf {
 inline namespace v0 {
 
-/// What a World takes at run time.
-struct WorldOptions {
-  std::string_view mesh{};    ///< sizes of dynamic axes, "rows:2;cols:2"; of a dynamic_mesh also the axes and their order
-  std::string_view layout{};  ///< the rules of a dynamic_layout, "batch:rows;d_ff:cols"
-  std::uint64_t seed = 0;   ///< of the initial values of variables
-};
-
 namespace detail {
-
-/// Rules and the texts their names refer to.
-struct WorldRules {
-  std::vector<char> mesh_text;
-  std::vector<char> layout_text;
-  PlacementRules rules;
-};
-
-/// What the types of a world say of its rules, as values.
-struct StaticRules {
-  bool has_names = false;   ///< the axes are types; only dynamic sizes are read
-  bool has_layout = false;  ///< the layout is a type; no text is read
-  MeshValue mesh;
-  LayoutValue layout;
-};
-template <class Mesh, class Layout>
-[[nodiscard]] constexpr StaticRules static_rules_of() {
-  StaticRules rules;
-  rules.has_names = Mesh::has_static_names;
-  rules.has_layout = Layout::is_static;
-  if constexpr (Mesh::has_static_names) rules.mesh = Mesh::value();
-  if constexpr (Layout::is_static) rules.layout = Layout::value();
-  return rules;
-}
-
-/// Reads and checks all that is known at start; throws one plan_error with every violated rule.
-MTF_COLD [[nodiscard]] inline WorldRules read_rules(const StaticRules& types, const WorldOptions& options) {
-  WorldRules result;
-  result.mesh_text.assign(options.mesh.begin(), options.mesh.end());
-  result.layout_text.assign(options.layout.begin(), options.layout.end());
-  Violations violations;
-  const MeshValue given = parse_mesh({result.mesh_text.data(), result.mesh_text.size()}, violations);
-  MeshValue mesh = types.has_names ? types.mesh : given;
-  if (types.has_names) {
-    for (AxisValue& axis : mesh.axes) {
-      const std::string name(axis.name.text);
-      const int at = given.find(axis.name);
-      if (at >= 0 && (axis.size == dynamic || axis.size == given.axes[at].size)) {
-        axis.size = given.axes[at].size;
-      } else if (at >= 0) {
-        raise("World", "axis \"" + name + "\" has static size " + std::to_string(axis.size) + ", the mesh text says " + std::to_string(given.axes[at].size));
-      } else if (axis.size == dynamic) {
-        raise("World", "axis \"" + name + "\" has a dynamic size, which the mesh text does not give; write \"" + name + ":N\"");
-      }
-    }
-    for (const AxisValue& axis : given.axes) {
-      if (mesh.find(axis.name) < 0) raise("World", "the mesh text names axis \"" + std::string(axis.name.text) + "\", which the mesh type lacks");
-    }
-  }
-  const LayoutValue layout = types.has_layout ? types.layout : parse_layout({result.layout_text.data(), result.layout_text.size()}, violations);
-  result.rules = resolve(layout, mesh, violations);
-  require_none("World on mesh " + describe(mesh), violations);
-  return result;
-}
 
 /// A world without its mesh and layout types: what all worlds on an execution space share.
 template <class Space>

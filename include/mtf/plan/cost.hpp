@@ -1,0 +1,152 @@
+// Cost: what a program does on one rank, as a value of fixed size.
+#pragma once
+
+#include <string_view>
+
+#include <mtf/core/placement.hpp>
+#include <mtf/plan/collective.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Bytes: `static_assert(c.bytes("cols") <= 64_MiB)` after `using namespace mtf::literals`.
+inline namespace literals {
+[[nodiscard]] consteval std::int64_t operator""_KiB(unsigned long long n) { return static_cast<std::int64_t>(n << 10); }
+[[nodiscard]] consteval std::int64_t operator""_MiB(unsigned long long n) { return static_cast<std::int64_t>(n << 20); }
+[[nodiscard]] consteval std::int64_t operator""_GiB(unsigned long long n) { return static_cast<std::int64_t>(n << 30); }
+}  // namespace literals
+
+/// Collectives of one kind along one set of axes.
+struct CollectiveCost {
+  Collective collective{};
+  AxisSet axes;
+  std::int64_t count = 0;
+  std::int64_t elements = 0;    ///< payload, see CollectivePlan
+  std::int64_t bytes = 0;       ///< the same in bytes
+  double wire_bytes = 0;        ///< bytes that a rank sends at least, see wire_elements
+
+  friend constexpr bool operator==(const CollectiveCost&, const CollectiveCost&) = default;
+};
+
+/// Local work of one kind of plan.
+struct WorkCost {
+  std::string_view name;     ///< of the plan: contract, map, reduce, ...
+  std::int64_t count = 0;
+  std::int64_t work = 0;     ///< multiply-adds of contractions, element operations of others
+  std::int64_t bytes = 0;    ///< of the slices it reads and writes
+};
+
+/// An axis by its own copy of the name: a cost outlives the world it was counted in.
+struct CostAxis {
+  InlineVector<char, 48> name;
+  std::int64_t size = 1;
+
+  [[nodiscard]] constexpr std::string_view text() const { return {name.items, static_cast<std::size_t>(name.size())}; }
+};
+
+/// What one rank does. Sizes are those of rank 0; they differ between ranks only in exchanges.
+struct Cost {
+  InlineVector<CostAxis, max_axes> mesh;
+  InlineVector<CollectiveCost, 32> collective_costs;
+  InlineVector<WorkCost, 24> work_costs;
+  std::int64_t parameters = 0;           ///< elements of all trainable variables, global
+  std::int64_t parameters_per_rank = 0;  ///< elements of their slices
+  std::int64_t parameter_bytes = 0;      ///< of a rank, trainable variables
+  std::int64_t state_bytes = 0;          ///< of a rank, other variables: the optimizer's slots
+  std::int64_t peak_bytes = 0;           ///< largest sum of live arrays of a rank, variables included
+  int unused = 0;                        ///< rules whose dim occurred in no tensor
+
+  [[nodiscard]] constexpr AxisSet axes(std::string_view name) const {
+    for (int i = 0; i < mesh.size(); ++i) {
+      if (mesh[i].text() == name) return AxisSet::of(i);
+    }
+    return {};
+  }
+  /// Payload in bytes of the collectives along exactly these axes.
+  template <class... Axes>
+  [[nodiscard]] constexpr std::int64_t bytes(const Axes&... names) const {
+    return sum((axes(names) | ...), &CollectiveCost::bytes);
+  }
+  /// Payload in elements.
+  template <class... Axes>
+  [[nodiscard]] constexpr std::int64_t elements(const Axes&... names) const {
+    return sum((axes(names) | ...), &CollectiveCost::elements);
+  }
+  /// Number of collectives along exactly these axes.
+  template <class... Axes>
+  [[nodiscard]] constexpr std::int64_t collectives(const Axes&... names) const {
+    return sum((axes(names) | ...), &CollectiveCost::count);
+  }
+  /// Bytes that a rank sends at least, along these axes.
+  template <class... Axes>
+  [[nodiscard]] constexpr double wire_bytes(const Axes&... names) const {
+    return sum((axes(names) | ...), &CollectiveCost::wire_bytes);
+  }
+  [[nodiscard]] constexpr std::int64_t peak_memory() const { return peak_bytes; }
+  [[nodiscard]] constexpr std::int64_t persistent_memory() const { return parameter_bytes + state_bytes; }
+  [[nodiscard]] constexpr int unused_rules() const { return unused; }
+  /// Multiply-adds of all einsums on one rank.
+  [[nodiscard]] constexpr std::int64_t multiply_adds() const {
+    for (const WorkCost& cost : work_costs) {
+      if (cost.name == "contract") return cost.work;
+    }
+    return 0;
+  }
+
+  constexpr Cost() = default;
+  constexpr explicit Cost(const MeshValue& value) {
+    for (const AxisValue& axis : value.axes) {
+      CostAxis& named = mesh.items[mesh.count++];
+      named.size = axis.size;
+      for (const char c : axis.name.text) {
+        if (!named.name.full()) named.name.push_back(c);
+      }
+    }
+  }
+
+  constexpr void add(const CollectivePlan& plan) {
+    std::int64_t members = 1;
+    for (int i = 0; i < mesh.size(); ++i) {
+      if (plan.axes.has(i)) members *= mesh[i].size;
+    }
+
+    CollectiveCost* found = nullptr;
+    for (CollectiveCost& cost : collective_costs) {
+      if (cost.collective == plan.collective && cost.axes == plan.axes) found = &cost;
+    }
+    if (found == nullptr) {
+      collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
+      found = &collective_costs.back();
+    }
+    ++found->count;
+    found->elements += plan.count;
+    found->bytes += plan.count * bytes_of(plan.type);
+    found->wire_bytes += wire_elements(plan, members) * static_cast<double>(bytes_of(plan.type));
+  }
+  constexpr void add(std::string_view name, std::int64_t work, std::int64_t bytes) {
+    WorkCost* found = nullptr;
+    for (WorkCost& cost : work_costs) {
+      if (cost.name == name) found = &cost;
+    }
+    if (found == nullptr) {
+      work_costs.push_back({.name = name});
+      found = &work_costs.back();
+    }
+    ++found->count;
+    found->work += work;
+    found->bytes += bytes;
+  }
+
+ private:
+  template <class Number>
+  [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {
+    Number result{};
+    for (const CollectiveCost& cost : collective_costs) {
+      if (cost.axes == axes) result += cost.*member;
+    }
+    return result;
+  }
+};
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,160 @@
+// DryRun: a world without data, MPI or Kokkos, which counts what the same program would do. Also in constant expressions.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include <mtf/plan/cost.hpp>
+#include <mtf/tensor/check.hpp>
+#include <mtf/tensor/form.hpp>
+#include <mtf/tensor/variable.hpp>
+#include <mtf/tensor/world_rules.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Records plans instead of running them.
+class DryEngine final : public Backend {
+ public:
+  Cost cost;
+  bool tracing = false;                ///< keep every collective in `trace`
+  std::vector<CollectivePlan> trace;
+
+  constexpr explicit DryEngine(const PlacementRules& placement_rules) : cost(placement_rules.mesh) {
+    rules = placement_rules;
+    coordinates = rules.mesh.coordinates(0);
+  }
+  constexpr ~DryEngine() override {}
+
+  template <class Plan, class... Operands>
+  constexpr void run(const Plan& plan, const Operands&... operands) {
+    cost.add(Plan::name, plan.work(), (bytes(operands) + ... + 0));
+  }
+  constexpr void copy(const CopyPlan&, Block& out, const Block& in) override { cost.add(CopyPlan::name, 0, out.bytes + in.bytes); }
+  constexpr void communicate(const CollectivePlan& plan, Block&, const Block&) override {
+    cost.add(plan);
+    if (tracing) {
+      trace.push_back(plan);
+      trace.back().sent = trace.back().received = {};
+    }
+  }
+  [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
+    Block* block = make<Block>();
+    block->backend = this;
+    ++references;
+    block->type = type;
+    block->bytes = count * bytes_of(type);
+    live_ += pooled_bytes(block->bytes);
+    if (live_ > cost.peak_bytes) cost.peak_bytes = live_;
+    return block;
+  }
+  constexpr void release(Block* block) override {
+    live_ -= pooled_bytes(block->bytes);
+    destroy(block);
+  }
+  /// There are no elements to write.
+  template <class T, class F>
+  constexpr void write(Block&, const Placement&, const F&) {}
+
+  /// Bytes of all live arrays of a rank, as the memory pool counts them.
+  [[nodiscard]] constexpr std::int64_t live() const { return live_; }
+
+ private:
+  template <class T>
+  static constexpr std::int64_t bytes(const Out<T>& operand) {
+    return operand.block.bytes;
+  }
+  template <class T>
+  static constexpr std::int64_t bytes(const In<T>& operand) {
+    return operand.block.bytes;
+  }
+  template <class X>
+  static constexpr std::int64_t bytes(const X&) {
+    return 0;
+  }
+
+  std::int64_t live_ = 0;
+};
+
+/// The interface of `World` for operations, models and optimizers, without data: for meshes of any size, at run time and, where all sizes
+/// are static, in constant expressions. What asks for elements (`item`, `to_host`, `print`) does not exist here.
+template <class MeshType, class LayoutType>
+class DryRun {
+  static_assert(std::is_base_of_v<MeshBase, MeshType> && std::is_base_of_v<LayoutBase, LayoutType>,
+                "mtf: DryRun<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and mtf::Layout<...>");
+
+ public:
+  using mesh_type = MeshType;
+  using layout_type = LayoutType;
+  using engine_type = DryEngine;
+
+  /// Of types that know all sizes.
+  constexpr DryRun()
+    requires(MeshType::is_static && LayoutType::is_static)
+      : engine_(new DryEngine(detail::static_rules<DryRun>())) {
+    if constexpr (!applicable<MeshType, LayoutType>) (void)not_applicable<MeshType, LayoutType>{};
+  }
+  /// Of rules as values: of a `dynamic_mesh` and `dynamic_layout`, as a search has them.
+  constexpr explicit DryRun(const PlacementRules& rules) : engine_(new DryEngine(rules)) {}
+  /// Of texts, as a World takes them; throws with every violated rule.
+  explicit DryRun(const WorldOptions& options) : texts_(detail::read_rules(detail::static_rules_of<MeshType, LayoutType>(), options)) {
+    engine_ = Ref<Backend>(new DryEngine(texts_.rules));
+  }
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
+  constexpr ~DryRun() {
+    registry_.clear();
+    engine().closed = true;
+  }
+
+  [[nodiscard]] constexpr engine_type& engine() const { return static_cast<engine_type&>(*engine_); }
+  [[nodiscard]] constexpr Registry& registry() { return registry_; }
+  [[nodiscard]] constexpr const Registry& registry() const { return registry_; }
+  [[nodiscard]] constexpr const MeshValue& mesh() const { return engine().mesh(); }
+  [[nodiscard]] constexpr std::uint64_t seed() const { return 0; }
+
+  /// What has been done so far.
+  [[nodiscard]] constexpr Cost cost() const {
+    Cost result = engine().cost;
+    for (const VariableState* state : registry_.all()) {
+      const Placement& placement = state->placement();
+      const std::int64_t bytes = placement.local_size() * bytes_of(state->leaf.value->type());
+      if (state->trainable) {
+        result.parameters += placement.size();
+        result.parameters_per_rank += placement.local_size();
+        result.parameter_bytes += bytes;
+      } else {
+        result.state_bytes += bytes;
+      }
+    }
+    for (int rule = 0; rule < engine().rules.rules.size(); ++rule) {
+      if ((engine().used_rules >> rule & 1U) == 0) ++result.unused;
+    }
+    return result;
+  }
+
+ private:
+  detail::WorldRules texts_;
+  Ref<Backend> engine_;
+  Registry registry_;
+};
+
+/// What `step(world)` costs a rank of this mesh under this layout. `step` is a template over the world, the same that runs on `World`: it
+/// makes its model and runs a training step. A constant expression if all sizes are static:
+/// `constexpr auto c = mtf::cost<Mesh, Layout>(step); static_assert(c.bytes("cols") <= 64_MiB);`
+template <class MeshType, class LayoutType, class Step>
+[[nodiscard]] constexpr Cost cost(const Step& step) {
+  DryRun<MeshType, LayoutType> world;
+  step(world);
+  return world.cost();
+}
+/// The same for rules as values. One instantiation of the step serves all rules.
+template <class Step>
+[[nodiscard]] constexpr Cost cost(const PlacementRules& rules, const Step& step) {
+  DryRun<dynamic_mesh, dynamic_layout> world(rules);
+  step(world);
+  return world.cost();
+}
+
+}  // namespace v0
+}  // namespace mtf
