@@ -20,6 +20,11 @@ concept linear_function = requires(const F& f) {
   { f.coefficient(0) } -> std::convertible_to<double>;
 };
 
+/// A function object whose result gradients take as a constant (sign, floor_divide) says so with
+/// `static constexpr bool has_gradient = false`: the result then joins no graph.
+template <class F>
+concept without_gradient = requires { requires !F::has_gradient; };
+
 namespace detail {
 
 struct Scale {
@@ -136,7 +141,7 @@ template <class E, class R, class T, class F, std::size_t N>
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(xs[I].value->placement)...))}, f, out<R>(result.value), in<T>(xs[I].value)...);
   }(std::make_index_sequence<N>{});
-  if constexpr (floating<R> && std::same_as<R, T>) {
+  if constexpr (floating<R> && std::same_as<R, T> && !without_gradient<F>) {
     if (records(engine, xs)) {
       if constexpr (linear_function<F>) {
         auto* operation = make<LinearMapGradient<E, T, F, N>>(f);
