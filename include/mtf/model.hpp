@@ -17,6 +17,7 @@
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/integer.hpp>
 #include <mtf/ops/map.hpp>
+#include <mtf/ops/nth_element.hpp>
 #include <mtf/ops/one_hot.hpp>
 #include <mtf/ops/random.hpp>
 #include <mtf/ops/reduce.hpp>

@@ -24,6 +24,7 @@
 #include <mtf/ops/argmax.hpp>
 #include <mtf/ops/sample.hpp>
 #include <mtf/ops/top_k.hpp>
+#include <mtf/ops/nth_element.hpp>
 #include <mtf/ops/sort.hpp>
 #include <mtf/ops/cumsum.hpp>
 #include <mtf/ops/softmax.hpp>

@@ -1,5 +1,5 @@
 // An extra logit for each element instead of for each row.
-// EXPECT-ERROR: not_an_extra_logit<
+// EXPECT-ERROR: without the one that is summed over
 // FIRST-ERROR: mtf: softmax: an extra logit is a number, or a tensor
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>

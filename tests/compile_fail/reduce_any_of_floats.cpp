@@ -1,5 +1,5 @@
 // Whether any of some numbers is true.
-// EXPECT-ERROR: reduction_not_boolean<float>
+// EXPECT-ERROR: compare first, as in reduce_any<D>(not_equal(x, 0))
 // FIRST-ERROR: mtf: reduce_all and reduce_any take bool; compare first
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>

@@ -89,7 +89,8 @@ struct Slope {
   int which;
   template <class... Ts>
   MTF_FUNCTION T operator()(T dy, Ts... arguments) const {
-    return dy == T(0) ? T(0) : dy * slope(std::index_sequence_for<Ts...>{}, arguments...);
+    const T product = dy * slope(std::index_sequence_for<Ts...>{}, arguments...);
+    return dy == T(0) ? T(0) : product;
   }
   template <std::size_t... I, class... Ts>
   MTF_FUNCTION T slope(std::index_sequence<I...>, Ts... arguments) const {

@@ -197,17 +197,14 @@ constexpr auto reduce_min(const X& x) {
   });
 }
 
-template <class Element>
-struct reduction_not_boolean {
-  static_assert(always_false<Element>, "mtf: reduce_all and reduce_any take bool; compare first, as in reduce_any<D>(not_equal(x, 0))");
-};
-
 namespace detail {
 
 template <class... Reduced, class X>
 constexpr auto reduce_logical(const X& x, Combine combine, const char* name) {
-  if constexpr (!any_poisoned<X> && !std::same_as<element_of<X>, bool>) {
-    return poisoned(reduction_not_boolean<element_of<X>>{});
+  constexpr bool logical = any_poisoned<X> || std::same_as<element_of<X>, bool>;
+  static_assert(logical, "mtf: reduce_all and reduce_any take bool; compare first, as in reduce_any<D>(not_equal(x, 0))");
+  if constexpr (!logical) {
+    return poisoned{};
   } else {
     return reduce_named<Reduced...>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue& kept) {
       require_legal(engine, name, kept);

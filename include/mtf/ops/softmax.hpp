@@ -159,12 +159,6 @@ template <class E, class T>
 
 }  // namespace untyped
 
-template <class X, class Extra>
-struct not_an_extra_logit {
-  static_assert(always_false<X>, "mtf: softmax: an extra logit is a number, or a tensor of x's world and element type with dims of x only, without "
-                                 "the one that is summed over");
-};
-
 namespace detail {
 
 /// Whether a tensor or number goes with x along D as an extra logit.
@@ -199,10 +193,11 @@ constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* 
     static_assert(known, "mtf: softmax: " MTF_RULE_MISSING_DIM);
     constexpr bool floats = floating<element_of<X>>;
     static_assert(floats, "mtf: softmax takes float or double; convert with cast<T>(x)");
-    if constexpr (!known || !floats) {
+    constexpr bool fits = (is_extra_logit<D, X, Extra>() && ...);
+    static_assert(fits, "mtf: softmax: an extra logit is a number, or a tensor of x's world and element type with dims of x only, without the one "
+                        "that is summed over");
+    if constexpr (!known || !floats || !fits) {
       return poisoned{};
-    } else if constexpr (!(is_extra_logit<D, X, Extra>() && ...)) {
-      return poisoned(not_an_extra_logit<X, Extra...>{});
     } else {
       using E = typename world_of<X>::engine_type;
       Ref<Value> logit;

@@ -1,4 +1,4 @@
-// top_k and the n-th largest or smallest element along one dim, which may be split.
+// top_k: the largest elements along one dim, which may be split.
 #pragma once
 
 #include <mtf/ops/along.hpp>
@@ -139,18 +139,6 @@ template <class E, class T>
   return select_range<E, T>(engine, x, dim, shape, k.extent, slice_begin(placed, engine.mesh(), engine.coordinates), placed.local(), true, name);
 }
 
-template <class E, class T>
-[[nodiscard]] constexpr Array nth_element(E& engine, const Array& x, const Name& dim, std::int64_t n, bool largest, const char* name) {
-  mtf::detail::require_open(engine, name);
-  const Placement& from = x.value->placement;
-  const PlacedDim& along = from.dims[from.find(dim)];
-  require_indices(name, along);
-  if (n < 0 || n >= along.extent) {
-    raise(name, "n is " + std::to_string(n) + ", dim \"" + std::string(dim.text) + "\" has elements 0 to " + std::to_string(along.extent - 1));
-  }
-  return select_range<E, T>(engine, x, dim, without(from, dim).shape(), n + 1, n, 1, largest, name).values;
-}
-
 }  // namespace untyped
 
 /// Elements chosen along a dim and their int32 indices in it: `auto [values, indices] = top_k<D, K>(x)`.
@@ -160,6 +148,14 @@ struct Selected {
   Indices indices;
 };
 
+template <class D, class Dims>
+struct top_k_missing_dim {
+  static_assert(always_false<D>, "mtf: top_k: " MTF_RULE_MISSING_DIM);
+};
+template <class K, class Dims>
+struct k_dim_is_present {
+  static_assert(always_false<K>, "mtf: top_k: x has the k dim already; give k another name, and rename the result if need be");
+};
 template <class D, class K, std::int64_t Extent, std::int64_t Count>
 struct k_exceeds_extent {
   static_assert(always_false<D>, "mtf: top_k: the k dim asks for more elements than the dim has; make k smaller");
@@ -167,57 +163,46 @@ struct k_exceeds_extent {
 
 namespace detail {
 
+/// What is wrong with a top_k, if anything.
 template <class D, class K, class X>
-constexpr auto top_k_named(const X& x, const K& k) {
-  using Nothing = Selected<poisoned, poisoned>;
+consteval auto check_top_k() {
+  constexpr ShapeValue dims = dims_of<X>::shape();
   if constexpr (any_poisoned<X>) {
-    return Nothing{};
+    return std::type_identity<poisoned>{};
+  } else if constexpr (!has_dim<D, X>) {
+    return std::type_identity<top_k_missing_dim<D, dims_of<X>>>{};
+  } else if constexpr (contains(dims, K::name)) {
+    return std::type_identity<k_dim_is_present<K, dims_of<X>>>{};
+  } else if constexpr (std::same_as<element_of<X>, bool>) {
+    return std::type_identity<not_ordered<element_of<X>>>{};
   } else {
-    constexpr bool known = has_dim<D, X>;
-    static_assert(known, "mtf: top_k: " MTF_RULE_MISSING_DIM);
-    constexpr bool free_k = !contains(dims_of<X>::shape(), K::name);
-    static_assert(free_k, "mtf: top_k: x has the k dim already; give k another name, and rename the result if need be");
-    if constexpr (!known || !free_k) {
-      return Nothing{};
-    } else if constexpr (std::same_as<element_of<X>, bool>) {
-      return Nothing{poisoned(not_ordered<element_of<X>>{}), {}};
+    using All = Unpack<concatenate<dims_of<X>, DimList<K>>>;
+    constexpr std::int64_t extent = dims[find(dims, D::name)].extent;
+    if constexpr (!All::template uniteable<world_of<X>>) {
+      return std::type_identity<typename All::template not_uniteable<world_of<X>>>{};
+    } else if constexpr (extent != dynamic && K::static_extent > extent) {
+      return std::type_identity<k_exceeds_extent<D, K, extent, K::static_extent>>{};
     } else {
-      using All = concatenate<dims_of<X>, DimList<K>>;
-      constexpr std::int64_t extent = dims_of<X>::shape()[find(dims_of<X>::shape(), D::name)].extent;
-      if constexpr (!Unpack<All>::template uniteable<world_of<X>>) {
-        return Nothing{poisoned(typename Unpack<All>::template not_uniteable<world_of<X>>{}), {}};
-      } else if constexpr (extent != dynamic && K::static_extent != dynamic && K::static_extent > extent) {
-        return Nothing{poisoned(k_exceeds_extent<D, K, extent, K::static_extent>{}), {}};
-      } else {
-        using World = world_of<X>;
-        using List = concatenate<dims_without<D, X>, DimList<K>>;
-        using Values = tensor_of<World, element_of<X>, List>;
-        using Indices = tensor_of<World, std::int32_t, List>;
-        untyped::SelectionArrays arrays = untyped::top_k<typename World::engine_type, element_of<X>>(engine_of(x), array_of(x), D::name,
-                                                                                                       DimValue{K::name, k.extent()});
-        return Selected<Values, Indices>{Values(std::move(arrays.values)), Indices(std::move(arrays.indices))};
-      }
+      return std::type_identity<Checked>{};
     }
   }
 }
+template <class D, class K, class X>
+using checked_top_k = typename decltype(check_top_k<D, K, X>())::type;
 
-template <class D, class X>
-constexpr auto nth_named(const X& x, std::int64_t n, bool largest, const char* name) {
-  if constexpr (any_poisoned<X>) {
-    return poisoned{};
-  } else {
-    constexpr bool known = has_dim<D, X>;
-    static_assert(known, "mtf: nth_largest_element, nth_smallest_element: " MTF_RULE_MISSING_DIM);
-    if constexpr (!known) {
-      return poisoned{};
-    } else if constexpr (std::same_as<element_of<X>, bool>) {
-      return poisoned(not_ordered<element_of<X>>{});
-    } else {
-      using E = typename world_of<X>::engine_type;
-      return tensor_of<world_of<X>, element_of<X>, dims_without<D, X>>(
-          untyped::nth_element<E, element_of<X>>(engine_of(x), array_of(x), D::name, n, largest, name));
-    }
-  }
+template <class D, class K, class X>
+constexpr auto top_k_checked(Checked, const X& x, const K& k) {
+  using World = world_of<X>;
+  using List = concatenate<dims_without<D, X>, DimList<K>>;
+  using Values = tensor_of<World, element_of<X>, List>;
+  using Indices = tensor_of<World, std::int32_t, List>;
+  untyped::SelectionArrays arrays =
+      untyped::top_k<typename World::engine_type, element_of<X>>(engine_of(x), array_of(x), D::name, DimValue{K::name, k.extent()});
+  return Selected<Values, Indices>{Values(std::move(arrays.values)), Indices(std::move(arrays.indices))};
+}
+template <class D, class K, class X, class Reason>
+constexpr Selected<poisoned, poisoned> top_k_checked(Reason, const X&, const K&) {
+  return {};
 }
 
 }  // namespace detail
@@ -231,23 +216,11 @@ constexpr auto nth_named(const X& x, std::int64_t n, bool largest, const char* n
 /// axes of K. The indices have none.
 template <dim_like D, static_dim K, operand X>
 constexpr auto top_k(const X& x) {
-  return detail::top_k_named<D, K>(x, K{});
+  return detail::top_k_checked<D, K>(detail::checked_top_k<D, K, X>{}, x, K{});
 }
 template <dim_like D, operand X, dim_like K>
 constexpr auto top_k(const X& x, const K& k) {
-  return detail::top_k_named<D, K>(x, k);
-}
-
-/// y[rest] = the element at place n, from 0, of the elements along D from the largest to the smallest. Throws unless 0 <= n < extent. Order,
-/// communication and gradient are those of top_k with k = n + 1.
-template <dim_like D, operand X>
-constexpr auto nth_largest_element(const X& x, std::int64_t n) {
-  return detail::nth_named<D>(x, n, true, "nth_largest_element");
-}
-/// The same from the smallest to the largest, NaN last.
-template <dim_like D, operand X>
-constexpr auto nth_smallest_element(const X& x, std::int64_t n) {
-  return detail::nth_named<D>(x, n, false, "nth_smallest_element");
+  return detail::top_k_checked<D, K>(detail::checked_top_k<D, K, X>{}, x, k);
 }
 
 }  // namespace v0

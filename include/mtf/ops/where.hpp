@@ -102,16 +102,12 @@ namespace detail {
 
 /// A host number as a tensor without dims.
 template <class Like, class C>
-constexpr auto number_tensor(Checked, const Like& like, C c) {
+constexpr auto number_tensor(const Like& like, C c) {
   using T = element_of<Like>;
   using E = typename world_of<Like>::engine_type;
   E& engine = static_cast<E&>(array_of(like).value->backend());
   require_open(engine, "where");
   return Tensor<world_of<Like>, T>(Array{Elements<E, T>::filled(engine, Placement{}, number_as<T>("where", c)), {}});
-}
-template <class Reason, class... Ignored>
-constexpr poisoned number_tensor(Reason, const Ignored&...) {
-  return {};
 }
 
 /// What is wrong with the branches of a `where`, if anything.
@@ -136,16 +132,25 @@ consteval auto check_where() {
 }
 template <class C, class X, class Y>
 using checked_where = typename decltype(check_where<C, X, Y>())::type;
+/// The same for a tensor and a number.
+template <class C, class X, class Number>
+using checked_where_number = std::conditional_t<std::same_as<fitting<X, Number>, Checked>, checked_where<C, X, X>, fitting<X, Number>>;
 
 template <class C, class X, class Y>
-constexpr auto where_checked(Checked, const C& condition, const X& x, const Y& y) {
-  using World = world_of<C>;
-  using T = element_of<X>;
-  using E = typename World::engine_type;
-  const std::array<Array, 3> arrays{array_of(condition), array_of(x), array_of(y)};
-  E& engine = static_cast<E&>(arrays[0].value->backend());
-  require_same_backend(engine, "where", arrays);
-  return tensor_of<World, T, broadcast_dims<dims_of<X>, dims_of<C>, dims_of<Y>>>(untyped::where<E, T>(engine, arrays[0], arrays[1], arrays[2]));
+constexpr auto where_checked(Checked checked, const C& condition, const X& x, const Y& y) {
+  if constexpr (scalar<X>) {
+    return where_checked(checked, condition, number_tensor(y, x), y);
+  } else if constexpr (scalar<Y>) {
+    return where_checked(checked, condition, x, number_tensor(x, y));
+  } else {
+    using World = world_of<C>;
+    using T = element_of<X>;
+    using E = typename World::engine_type;
+    const std::array<Array, 3> arrays{array_of(condition), array_of(x), array_of(y)};
+    E& engine = static_cast<E&>(arrays[0].value->backend());
+    require_same_backend(engine, "where", arrays);
+    return tensor_of<World, T, broadcast_dims<dims_of<X>, dims_of<C>, dims_of<Y>>>(untyped::where<E, T>(engine, arrays[0], arrays[1], arrays[2]));
+  }
 }
 template <class Reason, class... Ignored>
 constexpr poisoned where_checked(Reason, const Ignored&...) {
@@ -167,19 +172,11 @@ constexpr auto where(const C& condition, const X& x, const Y& y) {
 }
 template <operand C, operand X, scalar Y>
 constexpr auto where(const C& condition, const X& x, Y y) {
-  if constexpr (any_poisoned<C, X>) {
-    return poisoned{};
-  } else {
-    return where(condition, x, detail::number_tensor(detail::fitting<X, Y>{}, x, y));
-  }
+  return detail::where_checked(detail::checked_where_number<C, X, Y>{}, condition, x, y);
 }
 template <operand C, scalar X, operand Y>
 constexpr auto where(const C& condition, X x, const Y& y) {
-  if constexpr (any_poisoned<C, Y>) {
-    return poisoned{};
-  } else {
-    return where(condition, detail::number_tensor(detail::fitting<Y, X>{}, y, x), y);
-  }
+  return detail::where_checked(detail::checked_where_number<C, Y, X>{}, condition, x, y);
 }
 
 }  // namespace v0
