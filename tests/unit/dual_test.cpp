@@ -76,6 +76,9 @@ TEST_CASE("slopes are those of central differences") {
       compare("max", [](auto a, auto b) { return max(a, b * b); }, x, y);
       compare("min", [](auto a, auto b) { return min(a, b * b); }, x, y);
       compare("abs", [](auto a, auto b) { return abs(a) * b; }, x, y);
+      compare("log1p", [](auto a, auto b) { return log1p(a * a + b * b); }, x, y);
+      compare("expm1", [](auto a, auto b) { return expm1(a * b); }, x, y);
+      compare("pow", [](auto a, auto b) { return pow(a * a, b); }, x, y);
       compare("sigmoid", [](auto a, auto b) { return b / (1 + exp(-a)); }, x, y);
     }
   }
@@ -86,6 +89,15 @@ TEST_CASE("at a tie each operand of max and min has the full slope") {
   CHECK(max(Dual(5), Dual(5, 1)).slope == 1);
   CHECK(min(Dual(5, 1), Dual(5)).slope == 1);
   CHECK(min(Dual(5), Dual(5, 1)).slope == 1);
+}
+
+TEST_CASE("pow asks only for the derivatives that move it") {
+  CHECK(pow(Dual(-2, 1), Dual(3)).slope == 12);
+  CHECK(pow(Dual(0.0, 1), Dual(1)).slope == 1);
+  CHECK(pow(Dual(0.0, 1), Dual(0)).slope == 0);
+  CHECK(pow(Dual(0.0), Dual(0.5, 1)).slope == 0);
+  CHECK(std::isnan(pow(Dual(-2), Dual(3, 1)).slope));
+  CHECK(pow(Dual(-2), Dual(3, 1)).value == -8);
 }
 
 TEST_CASE("the slope of abs at zero is zero") {

@@ -47,6 +47,19 @@ template <std::floating_point T>
 MTF_FUNCTION T log(T x) {
   return std::log(x);
 }
+/// log(1 + x) and exp(x) - 1 without the loss of small x.
+template <std::floating_point T>
+MTF_FUNCTION T log1p(T x) {
+  return std::log1p(x);
+}
+template <std::floating_point T>
+MTF_FUNCTION T expm1(T x) {
+  return std::expm1(x);
+}
+template <std::floating_point T>
+MTF_FUNCTION T pow(T x, T y) {
+  return std::pow(x, y);
+}
 template <std::floating_point T>
 MTF_FUNCTION T tanh(T x) {
   return std::tanh(x);
@@ -97,6 +110,24 @@ MTF_FUNCTION Dual<T> exp(Dual<T> x) {
 template <class T>
 MTF_FUNCTION Dual<T> log(Dual<T> x) {
   return {std::log(x.value), x.slope / x.value};
+}
+template <class T>
+MTF_FUNCTION Dual<T> log1p(Dual<T> x) {
+  return {std::log1p(x.value), x.slope / (1 + x.value)};
+}
+template <class T>
+MTF_FUNCTION Dual<T> expm1(Dual<T> x) {
+  return {std::expm1(x.value), std::exp(x.value) * x.slope};
+}
+/// A slope that does not move an argument does not ask for its derivative: x^2 has a slope at x < 0, where log x has no
+/// value. At x = 0 the slope in the exponent is 0.
+template <class T>
+MTF_FUNCTION Dual<T> pow(Dual<T> x, Dual<T> y) {
+  const T value = std::pow(x.value, y.value);
+  T slope = 0;
+  if (x.slope != 0 && y.value != 0) slope += x.slope * y.value * std::pow(x.value, y.value - 1);
+  if (y.slope != 0 && x.value != 0) slope += y.slope * value * std::log(x.value);
+  return {value, slope};
 }
 template <class T>
 MTF_FUNCTION Dual<T> tanh(Dual<T> x) {

@@ -114,6 +114,15 @@ struct Placement {
   friend constexpr bool operator==(const Placement&, const Placement&) = default;
 };
 
+/// The dims of `placement` but the one named.
+MTF_NOINLINE [[nodiscard]] constexpr Placement without(const Placement& placement, const Name& dim) {
+  Placement result;
+  for (const PlacedDim& other : placement.dims) {
+    if (!(other.name == dim)) result.dims.push_back(other);
+  }
+  return result;
+}
+
 /// Which slice of a dim the processor at `at` holds.
 [[nodiscard]] constexpr std::int64_t slice_number(const PlacedDim& dim, const MeshValue& mesh, const Coordinates& at) {
   std::int64_t number = 0;

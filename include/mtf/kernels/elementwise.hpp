@@ -81,14 +81,16 @@ void execute(const Space& space, const MapPlan& plan, const F& f, R* out, const 
   map(space, "mtf::map", plan.loop, f, out, in...);
 }
 
-/// dy times the slope of f in its argument `which`.
+/// dy times the slope of f in its argument `which`. Where dy is 0 the result does not depend on the element, so the gradient is 0 whatever the
+/// slope: an infinite one, of a branch that `where` did not take, must not make a NaN of it.
 template <class F, class T>
 struct Slope {
   F f;
   int which;
   template <class... Ts>
   MTF_FUNCTION T operator()(T dy, Ts... arguments) const {
-    return dy * slope(std::index_sequence_for<Ts...>{}, arguments...);
+    const T product = dy * slope(std::index_sequence_for<Ts...>{}, arguments...);
+    return dy == T(0) ? T(0) : product;
   }
   template <std::size_t... I, class... Ts>
   MTF_FUNCTION T slope(std::index_sequence<I...>, Ts... arguments) const {

@@ -14,8 +14,12 @@ MTF_FUNCTION inline T combine(T a, T b) {
     return a + b;
   } else if constexpr (How == Combine::max) {
     return b > a || b != b ? b : a;
-  } else {
+  } else if constexpr (How == Combine::min) {
     return b < a || b != b ? b : a;
+  } else if constexpr (How == Combine::logical_and) {
+    return a && b;
+  } else {
+    return a || b;
   }
 }
 
@@ -108,6 +112,10 @@ void reduce(const Space& space, const ReducePlan& plan, T* out, const T* in) {
 
 template <class Space, class T>
 void execute(const Space& space, const ReducePlan& plan, T* out, const T* in) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (plan.combine == Combine::logical_and) return reduce<Combine::logical_and>(space, plan, out, in);
+    if (plan.combine == Combine::logical_or) return reduce<Combine::logical_or>(space, plan, out, in);
+  }
   switch (plan.combine) {
     case Combine::max: return reduce<Combine::max>(space, plan, out, in);
     case Combine::min: return reduce<Combine::min>(space, plan, out, in);

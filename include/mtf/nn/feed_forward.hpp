@@ -1,7 +1,7 @@
 // The feed-forward sublayer.
 #pragma once
 
-#include <mtf/ops/arithmetic.hpp>
+#include <mtf/ops/activation.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/einsum.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/create.hpp>
+#include <mtf/ops/elementary.hpp>
 #include <mtf/ops/reduce.hpp>
 
 namespace mtf {

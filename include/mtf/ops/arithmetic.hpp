@@ -1,12 +1,12 @@
-// Arithmetic with broadcasting by name, and the usual element-wise functions.
+// Arithmetic with broadcasting by name.
 #pragma once
 
-#include <mtf/ops/map.hpp>
+#include <mtf/ops/number.hpp>
 
 namespace mtf {
 inline namespace v0 {
 
-/// Function objects for `map`; each also has a free function below.
+/// Function objects for `map`; each also has a free function.
 namespace functions {
 
 struct Add {
@@ -62,77 +62,14 @@ struct Reciprocal {
     return X(1) / x;
   }
 };
-struct Relu {
+struct SquaredDifference {
   template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return x > X(0) || x != x ? x : X(0);  // NaN stays
-  }
-};
-struct Square {
-  template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return x * x;
-  }
-};
-struct Sqrt {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return sqrt(x);
-  }
-};
-struct Rsqrt {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return X(1) / sqrt(x);
-  }
-};
-struct Exp {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return exp(x);
-  }
-};
-struct Log {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return log(x);
-  }
-};
-struct Tanh {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return tanh(x);
-  }
-};
-struct Sigmoid {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return X(1) / (X(1) + exp(-x));
-  }
-};
-struct Sin {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return sin(x);
-  }
-};
-struct Cos {
-  template <class X>
-  MTF_FUNCTION X operator()(const X& x) const {
-    return cos(x);
-  }
-};
-struct Abs {
-  template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return abs(x);
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>((a - b) * (a - b));
   }
 };
 
 }  // namespace functions
-
-template <class X>
-concept scalar = std::is_arithmetic_v<std::remove_cvref_t<X>>;
 
 template <class Dividend, class Divisor>
 struct division_of_integers {
@@ -214,65 +151,48 @@ constexpr auto operator-(const X& x) {
   return x * -1;
 }
 
-// y[dims] = f(x[dims]), no communication. Gradients: the analytic derivative through dual numbers.
+/// 1 / x; float or double.
+template <operand X>
+constexpr auto reciprocal(const X& x) {
+  return detail::map_if(detail::real<X>{}, "reciprocal", functions::Reciprocal{}, x);
+}
+/// -x. A sum stays pending.
+template <operand X>
+constexpr auto negative(const X& x) {
+  return -x;
+}
+/// (x - y)^2, broadcasting.
+template <operand X, operand Y>
+constexpr auto squared_difference(const X& x, const Y& y) {
+  return detail::map_checked(detail::checked<X, Y>{}, "squared_difference", functions::SquaredDifference{}, x, y);
+}
 
-/// max(x, 0); the gradient at 0 is 0.
-template <operand X>
-constexpr auto relu(const X& x) {
-  return detail::map_named("relu", functions::Relu{}, x);
-}
-template <operand X>
-constexpr auto square(const X& x) {
-  return detail::map_named("square", functions::Square{}, x);
-}
-template <operand X>
-constexpr auto sqrt(const X& x) {
-  return detail::map_named("sqrt", functions::Sqrt{}, x);
-}
-/// 1 / sqrt(x).
-template <operand X>
-constexpr auto rsqrt(const X& x) {
-  return detail::map_named("rsqrt", functions::Rsqrt{}, x);
-}
-template <operand X>
-constexpr auto exp(const X& x) {
-  return detail::map_named("exp", functions::Exp{}, x);
-}
-template <operand X>
-constexpr auto log(const X& x) {
-  return detail::map_named("log", functions::Log{}, x);
-}
-template <operand X>
-constexpr auto tanh(const X& x) {
-  return detail::map_named("tanh", functions::Tanh{}, x);
-}
-/// 1 / (1 + exp(-x)).
-template <operand X>
-constexpr auto sigmoid(const X& x) {
-  return detail::map_named("sigmoid", functions::Sigmoid{}, x);
-}
-template <operand X>
-constexpr auto sin(const X& x) {
-  return detail::map_named("sin", functions::Sin{}, x);
-}
-template <operand X>
-constexpr auto cos(const X& x) {
-  return detail::map_named("cos", functions::Cos{}, x);
-}
-/// |x|; the gradient at 0 is 0.
-template <operand X>
-constexpr auto abs(const X& x) {
-  return detail::map_named("abs", functions::Abs{}, x);
-}
-/// The larger of x and y, broadcasting; at a tie both have the full gradient. NaN propagates.
+/// The larger of x and y, broadcasting; at a tie both have the full gradient, summed to their dims. NaN propagates. One of the
+/// two may be a host number.
 template <operand X, operand Y>
 constexpr auto maximum(const X& x, const Y& y) {
   return detail::map_checked(detail::checked<X, Y>{}, "maximum", functions::Maximum{}, x, y);
+}
+template <operand X, scalar C>
+constexpr auto maximum(const X& x, C c) {
+  return detail::map_right(detail::fitting<X, C>{}, "maximum", functions::Maximum{}, x, c);
+}
+template <operand X, scalar C>
+constexpr auto maximum(C c, const X& x) {
+  return maximum(x, c);
 }
 /// The smaller of x and y; see maximum.
 template <operand X, operand Y>
 constexpr auto minimum(const X& x, const Y& y) {
   return detail::map_checked(detail::checked<X, Y>{}, "minimum", functions::Minimum{}, x, y);
+}
+template <operand X, scalar C>
+constexpr auto minimum(const X& x, C c) {
+  return detail::map_right(detail::fitting<X, C>{}, "minimum", functions::Minimum{}, x, c);
+}
+template <operand X, scalar C>
+constexpr auto minimum(C c, const X& x) {
+  return minimum(x, c);
 }
 
 }  // namespace v0

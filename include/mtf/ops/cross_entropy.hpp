@@ -69,7 +69,7 @@ template <class E, class T, class Id>
   constexpr const char* name = "cross_entropy";
   const Placement& whole = logits.value->placement;
   const int vocabulary = whole.find(dim);
-  const Placement rows = detail::without(whole, dim);
+  const Placement rows = without(whole, dim);
   require_legal(engine, name, whole.shape());
   if (!includes(rows.shape(), targets.value->placement.shape()) || targets.value->placement.rank() != rows.rank()) {
     raise(name, "targets have dims " + describe(targets.value->placement.shape()) + ", logits " + describe(whole.shape()) +

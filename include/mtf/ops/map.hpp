@@ -20,6 +20,11 @@ concept linear_function = requires(const F& f) {
   { f.coefficient(0) } -> std::convertible_to<double>;
 };
 
+/// A function object whose result gradients take as a constant (sign, floor_divide) says so with
+/// `static constexpr bool has_gradient = false`: the result then joins no graph.
+template <class F>
+concept without_gradient = requires { requires !F::has_gradient; };
+
 namespace detail {
 
 struct Scale {
@@ -72,7 +77,7 @@ template <class E, class T>
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
   result->block->pending = x->pending();
   const StridedShape shape = row_major(x->placement);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, detail::Scale{factor}, out<T>(result), in<T>(x));
+  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, mtf::detail::Scale{factor}, out<T>(result), in<T>(x));
   return result;
 }
 
@@ -121,7 +126,7 @@ class MapGradient final : public Operation {
 /// f of N arrays of element type T to elements of type R.
 template <class E, class R, class T, class F, std::size_t N>
 [[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const std::array<Array, N>& xs) {
-  detail::require_union(engine, name, xs);
+  mtf::detail::require_union(engine, name, xs);
   bool stays_pending = false;
   if constexpr (linear_function<F>) {
     stays_pending = true;
@@ -130,19 +135,19 @@ template <class E, class R, class T, class F, std::size_t N>
   if (!stays_pending) {
     for (const Array& x : xs) complete(*x.value, name);
   }
-  Array result{new_value(engine, name, detail::map_shape(xs), element_type_of<R>::value), {}};
+  Array result{new_value(engine, name, mtf::detail::map_shape(xs), element_type_of<R>::value), {}};
   if (stays_pending) result.value->block->pending = xs[0].value->pending();
   const StridedShape shape = row_major(result.value->placement);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(xs[I].value->placement)...))}, f, out<R>(result.value), in<T>(xs[I].value)...);
   }(std::make_index_sequence<N>{});
-  if constexpr (floating<R> && std::same_as<R, T>) {
+  if constexpr (floating<R> && std::same_as<R, T> && !without_gradient<F>) {
     if (records(engine, xs)) {
       if constexpr (linear_function<F>) {
         auto* operation = make<LinearMapGradient<E, T, F, N>>(f);
         for (const Array& x : xs) operation->placements.push_back(x.value->placement);
         record<E, T>(result, name, operation, xs);
-      } else if constexpr (!detail::differentiable<F, T, N>) {
+      } else if constexpr (!mtf::detail::differentiable<F, T, N>) {
         raise(name, std::string("the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
                                 "stop_gradient(x) its operands"));
       } else {

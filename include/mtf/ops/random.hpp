@@ -134,6 +134,28 @@ constexpr auto random_uniform_of(World& world, const Key& key, double low, doubl
   }
 }
 
+/// Normal numbers redrawn outside two standard deviations (`stddev` is that of the distribution before); otherwise as random_normal.
+template <element T, static_dim... Dims, class World>
+constexpr auto random_truncated_normal(World& world, const Key& key, double mean = 0, double stddev = 1) {
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_random<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_tensor<T>(world, "random_truncated_normal", key, Distribution::truncated_normal, mean, stddev, Dims{}...);
+  }
+}
+template <element T, class World, dim_like... Dims>
+constexpr auto random_truncated_normal_of(World& world, const Key& key, double mean, double stddev, const Dims&... dims) {
+  if constexpr (!floating<T>) {
+    return poisoned(detail::not_random<T>{});
+  } else if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_tensor<T>(world, "random_truncated_normal", key, Distribution::truncated_normal, mean, stddev, dims...);
+  }
+}
+
 /// x with elements set to 0 with probability `rate` and the others scaled by 1 / (1 - rate). `Noise` names the dims along which
 /// the noise varies (all of x's if none is named); along the others it is shared. The mask depends on `key` and the global index
 /// only. No communication; a sum stays pending. Throws unless 0 <= rate < 1.

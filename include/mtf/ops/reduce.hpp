@@ -197,6 +197,36 @@ constexpr auto reduce_min(const X& x) {
   });
 }
 
+namespace detail {
+
+template <class... Reduced, class X>
+constexpr auto reduce_logical(const X& x, Combine combine, const char* name) {
+  constexpr bool logical = any_poisoned<X> || std::same_as<element_of<X>, bool>;
+  static_assert(logical, "mtf: reduce_all and reduce_any take bool; compare first, as in reduce_any<D>(not_equal(x, 0))");
+  if constexpr (!logical) {
+    return poisoned{};
+  } else {
+    return reduce_named<Reduced...>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue& kept) {
+      require_legal(engine, name, kept);
+      return Array{untyped::extreme<E, bool>(engine, array.value, place(engine.rules, kept), combine, name), {}};
+    });
+  }
+}
+
+}  // namespace detail
+
+/// y[rest] = whether all elements of a bool tensor over the dims Reduced (over all dims, if none is named) are true. Communication: one
+/// allreduce of the output slice if a reduced dim is split. No gradient.
+template <dim_like... Reduced, operand X>
+constexpr auto reduce_all(const X& x) {
+  return detail::reduce_logical<Reduced...>(x, Combine::logical_and, "reduce_all");
+}
+/// Whether any is true; see reduce_all.
+template <dim_like... Reduced, operand X>
+constexpr auto reduce_any(const X& x) {
+  return detail::reduce_logical<Reduced...>(x, Combine::logical_or, "reduce_any");
+}
+
 /// y[new dims..., x's dims] : x repeated along dims it does not have. No communication. Gradient: reduce_sum.
 template <operand X, dim_like... New>
 constexpr auto broadcast(const X& x, const New&... dims) {

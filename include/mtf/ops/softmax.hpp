@@ -1,6 +1,7 @@
 // softmax, log_softmax, logsumexp along one dim, which may be split.
 #pragma once
 
+#include <mtf/ops/along.hpp>
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/reduce.hpp>
 
@@ -35,6 +36,13 @@ struct LogShare {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x, const X& log_sum) const {
     return x == log_sum ? (x - x == X(0) ? X(0) : x) : x - log_sum;  // -inf less -inf is -inf here: the element has no share
+  }
+};
+/// The sum with one more exponential.
+struct AddExtra {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& sum, const X& extra, const X& m) const {
+    return sum + ExpShifted{}(extra, m);
   }
 };
 struct SoftmaxSlope {
@@ -72,25 +80,21 @@ template <class E, class T>
   return sum;
 }
 
-[[nodiscard]] constexpr Placement without(const Placement& placement, const Name& dim) {
-  Placement result;
-  for (const PlacedDim& other : placement.dims) {
-    if (!(other.name == dim)) result.dims.push_back(other);
-  }
-  return result;
-}
-
-/// Largest element, exponentials of the distance to it, and their sum: two allreduces of a row each if the dim is split.
+/// Largest element, exponentials of the distance to it, and their sum: two allreduces of a row each if the dim is split. An extra logit
+/// takes part in the largest and in the sum, once for all slices.
 template <class T>
 struct Exponentials {
   Ref<Value> largest, elements, sum;
 };
 template <class E, class T>
-[[nodiscard]] constexpr Exponentials<T> exponentials(E& engine, const Ref<Value>& x, const Placement& rows, const char* name) {
+[[nodiscard]] constexpr Exponentials<T> exponentials(E& engine, const Ref<Value>& x, const Placement& rows, const char* name,
+                                                     const Ref<Value>& extra = {}) {
   Exponentials<T> result;
   result.largest = extreme<E, T>(engine, x, rows, Combine::max, name);
+  if (extra) result.largest = apply<E, T>(engine, functions::Maximum{}, rows, result.largest, extra);
   result.elements = apply<E, T>(engine, ExpShifted{}, x->placement, x, result.largest);
   result.sum = full_sum<E, T>(engine, result.elements, rows, name);
+  if (extra) result.sum = apply<E, T>(engine, AddExtra{}, rows, result.sum, extra, result.largest);
   return result;
 }
 
@@ -124,11 +128,17 @@ class SoftmaxGradient final : public Operation {
 };
 
 template <class E, class T>
-[[nodiscard]] constexpr Array softmax(E& engine, const Array& x, const Name& dim, SoftmaxKind kind, const char* name) {
+[[nodiscard]] constexpr Array softmax(E& engine, const Array& x, const Name& dim, SoftmaxKind kind, const char* name, const Ref<Value>& extra = {}) {
   mtf::detail::require_open(engine, name);
   const Placement& whole = x.value->placement;
-  const Placement rows = detail::without(whole, dim);
-  const detail::Exponentials<T> parts = detail::exponentials<E, T>(engine, x.value, rows, name);
+  if (extra) {
+    ShapeValue all = whole.shape();
+    for (const DimValue& other : extra->placement.shape()) all.push_back(other);
+    require_legal(engine, name, all, false);
+    complete(*extra, name);
+  }
+  const Placement rows = without(whole, dim);
+  const detail::Exponentials<T> parts = detail::exponentials<E, T>(engine, x.value, rows, name, extra);
   Array result;
   if (kind == SoftmaxKind::softmax) {
     result.value = detail::apply<E, T>(engine, detail::Share{}, whole, parts.elements, parts.sum);
@@ -151,28 +161,60 @@ template <class E, class T>
 
 namespace detail {
 
-template <class D, class X>
-constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* name, auto reduces) {
-  if constexpr (any_poisoned<X>) {
+/// Whether a tensor or number goes with x along D as an extra logit.
+template <class D, class X, class Extra>
+constexpr bool is_extra_logit() {
+  if constexpr (scalar<Extra>) {
+    return true;
+  } else {
+    return compatible<X, Extra> && includes(dims_without<D, X>::shape(), dims_of<Extra>::shape());
+  }
+}
+
+template <class X, class Extra>
+constexpr Ref<Value> extra_logit(const X& x, const Extra& extra) {
+  if constexpr (scalar<Extra>) {
+    using E = typename world_of<X>::engine_type;
+    E& engine = engine_of(x);
+    require_open(engine, "softmax");
+    return Elements<E, element_of<X>>::filled(engine, Placement{}, static_cast<element_of<X>>(extra));
+  } else {
+    require_same_backend(engine_of(x), "softmax", std::array<Array, 1>{array_of(extra)});
+    return array_of(extra).value;
+  }
+}
+
+template <class D, class X, class... Extra>
+constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* name, auto reduces, const Extra&... extra) {
+  if constexpr (any_poisoned<X, Extra...>) {
     return poisoned{};
   } else {
-    constexpr bool known = contains(dims_of<X>::shape(), D::name);
+    constexpr bool known = has_dim<D, X>;
     static_assert(known, "mtf: softmax: " MTF_RULE_MISSING_DIM);
-    constexpr bool real = floating<element_of<X>>;
-    static_assert(real, "mtf: softmax takes float or double; convert with cast<T>(x)");
-    if constexpr (known && real) {
-      using E = typename world_of<X>::engine_type;
-      using Rows = select_dims<remaining(dims_of<X>::shape(), static_shape<D>()), dims_of<X>>;
-      const Array& array = array_of(x);
-      return tensor_of<world_of<X>, element_of<X>, std::conditional_t<reduces.value, Rows, dims_of<X>>>(
-          untyped::softmax<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, D::name, kind, name));
-    } else {
+    constexpr bool floats = floating<element_of<X>>;
+    static_assert(floats, "mtf: softmax takes float or double; convert with cast<T>(x)");
+    constexpr bool fits = (is_extra_logit<D, X, Extra>() && ...);
+    static_assert(fits, "mtf: softmax: an extra logit is a number, or a tensor of x's world and element type with dims of x only, without the one "
+                        "that is summed over");
+    if constexpr (!known || !floats || !fits) {
       return poisoned{};
+    } else {
+      using E = typename world_of<X>::engine_type;
+      Ref<Value> logit;
+      if constexpr (sizeof...(Extra) > 0) logit = extra_logit(x, extra...);
+      return tensor_of<world_of<X>, element_of<X>, std::conditional_t<reduces.value, dims_without<D, X>, dims_of<X>>>(
+          untyped::softmax<E, element_of<X>>(engine_of(x), array_of(x), D::name, kind, name, logit));
     }
   }
 }
 
+template <class X>
+concept extra_logit_like = scalar<X> || operand<X>;
+
 }  // namespace detail
+
+// An extra logit e (a number, or a tensor with some of x's other dims) adds exp(e) to the sum of every row, so that the shares add up to
+// less than 1: attention that may look at nothing. It receives no gradient, as in the original, and takes no communication.
 
 /// y = exp(x) / sum of exp(x) over D, shifted by the maximum so that it does not overflow. A row that is -inf throughout
 /// gives zeros. Communication if D is split: two allreduces (max, sum) of a row each; one in the gradient.
@@ -180,15 +222,27 @@ template <dim_like D, operand X>
 constexpr auto softmax(const X& x) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::softmax, "softmax", std::false_type{});
 }
+template <dim_like D, operand X, detail::extra_logit_like Extra>
+constexpr auto softmax(const X& x, const Extra& extra_logit) {
+  return detail::softmax_named<D>(x, untyped::SoftmaxKind::softmax, "softmax", std::false_type{}, extra_logit);
+}
 /// x - logsumexp(x) along D. Communication as for softmax.
 template <dim_like D, operand X>
 constexpr auto log_softmax(const X& x) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::log_softmax, "log_softmax", std::false_type{});
 }
+template <dim_like D, operand X, detail::extra_logit_like Extra>
+constexpr auto log_softmax(const X& x, const Extra& extra_logit) {
+  return detail::softmax_named<D>(x, untyped::SoftmaxKind::log_softmax, "log_softmax", std::false_type{}, extra_logit);
+}
 /// y[rest] = log of the sum of exp(x) over D. Communication if D is split: two allreduces; none in the gradient.
 template <dim_like D, operand X>
 constexpr auto logsumexp(const X& x) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::logsumexp, "logsumexp", std::true_type{});
+}
+template <dim_like D, operand X, detail::extra_logit_like Extra>
+constexpr auto logsumexp(const X& x, const Extra& extra_logit) {
+  return detail::softmax_named<D>(x, untyped::SoftmaxKind::logsumexp, "logsumexp", std::true_type{}, extra_logit);
 }
 
 }  // namespace v0

@@ -14,6 +14,8 @@
 #include <mtf/kernels/optimizer.hpp>
 #include <mtf/kernels/random.hpp>
 #include <mtf/kernels/reduce.hpp>
+#include <mtf/kernels/scan.hpp>
+#include <mtf/kernels/selection.hpp>
 #include <mtf/runtime/communicators.hpp>
 #include <mtf/runtime/counters.hpp>
 #include <mtf/runtime/memory_pool.hpp>

@@ -1,0 +1,102 @@
+// Activations of neural networks, element by element.
+#pragma once
+
+#include <mtf/ops/elementary.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace functions {
+
+struct Relu {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x > X(0) || x != x ? x : X(0);  // NaN stays
+  }
+};
+struct LeakyRelu {
+  double slope;
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x > X(0) ? x : x * static_cast<X>(slope);
+  }
+};
+struct Elu {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return x > X(0) ? x : expm1(x);
+  }
+};
+struct Selu {
+  // The fixed point that keeps mean 0 and variance 1 (Klambauer et al., Self-Normalizing Neural Networks, 2017).
+  static constexpr double alpha = 1.6732632423543772;
+  static constexpr double scale = 1.0507009873554805;
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return x < X(0) ? X(scale * alpha) * expm1(x) : X(scale) * x;
+  }
+};
+struct Softplus {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return x > X(0) ? x + log1p(exp(-x)) : log1p(exp(x));  // never the exponential of a positive number
+  }
+};
+struct Swish {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return x * Sigmoid{}(x);
+  }
+};
+struct Gelu {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    const X inner = X(0.7978845608028654) * (x + X(0.044715) * x * x * x);  // sqrt(2 / pi)
+    return X(0.5) * x * (X(1) + tanh(inner));
+  }
+};
+
+}  // namespace functions
+
+// y[dims] = f(x[dims]), no communication; a sum is completed first. float or double, except relu. NaN stays NaN. Gradients: the
+// analytic derivative through dual numbers, with the values at 0 that are named here.
+
+/// max(x, 0); the gradient at 0 is 0.
+template <operand X>
+constexpr auto relu(const X& x) {
+  return detail::map_named("relu", functions::Relu{}, x);
+}
+/// x where x > 0, else slope * x; the gradient at 0 is `slope`.
+template <operand X>
+constexpr auto leaky_relu(const X& x, double slope = 0.2) {
+  return detail::map_if(detail::real<X>{}, "leaky_relu", functions::LeakyRelu{slope}, x);
+}
+/// x where x > 0, else exp(x) - 1.
+template <operand X>
+constexpr auto elu(const X& x) {
+  return detail::map_if(detail::real<X>{}, "elu", functions::Elu{}, x);
+}
+/// scale * x where x >= 0, else scale * alpha * (exp(x) - 1), with the constants of self-normalizing networks; the gradient at 0 is
+/// `scale`.
+template <operand X>
+constexpr auto selu(const X& x) {
+  return detail::map_if(detail::real<X>{}, "selu", functions::Selu{}, x);
+}
+/// log(1 + exp(x)), which does not overflow.
+template <operand X>
+constexpr auto softplus(const X& x) {
+  return detail::map_if(detail::real<X>{}, "softplus", functions::Softplus{}, x);
+}
+/// x * sigmoid(x).
+template <operand X>
+constexpr auto swish(const X& x) {
+  return detail::map_if(detail::real<X>{}, "swish", functions::Swish{}, x);
+}
+/// x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): the approximation, as in the original.
+template <operand X>
+constexpr auto gelu(const X& x) {
+  return detail::map_if(detail::real<X>{}, "gelu", functions::Gelu{}, x);
+}
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,164 @@
+// Elementary functions, element by element.
+#pragma once
+
+#include <mtf/ops/number.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace functions {
+
+struct Square {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x * x;
+  }
+};
+struct Sqrt {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return sqrt(x);
+  }
+};
+struct Rsqrt {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return X(1) / sqrt(x);
+  }
+};
+struct Exp {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return exp(x);
+  }
+};
+struct Log {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return log(x);
+  }
+};
+struct Tanh {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return tanh(x);
+  }
+};
+/// With an exponential that does not overflow, so that neither does the slope.
+struct Sigmoid {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    if (x < X(0)) {
+      const X e = exp(x);
+      return e / (X(1) + e);
+    }
+    return X(1) / (X(1) + exp(-x));
+  }
+};
+struct Sin {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return sin(x);
+  }
+};
+struct Cos {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x) const {
+    return cos(x);
+  }
+};
+struct Abs {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return abs(x);
+  }
+};
+struct Sign {
+  static constexpr bool has_gradient = false;
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x > X(0) ? X(1) : x < X(0) ? X(-1) : x;  // 0, -0 and NaN stay
+  }
+};
+struct Power {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& x, const X& y) const {
+    return pow(x, y);
+  }
+};
+
+}  // namespace functions
+
+// y[dims] = f(x[dims]), no communication; a sum is completed first. Gradients: the analytic derivative through dual numbers.
+// Functions with values in between the integers take float or double.
+
+template <operand X>
+constexpr auto square(const X& x) {
+  return detail::map_named("square", functions::Square{}, x);
+}
+template <operand X>
+constexpr auto sqrt(const X& x) {
+  return detail::map_if(detail::real<X>{}, "sqrt", functions::Sqrt{}, x);
+}
+/// 1 / sqrt(x).
+template <operand X>
+constexpr auto rsqrt(const X& x) {
+  return detail::map_if(detail::real<X>{}, "rsqrt", functions::Rsqrt{}, x);
+}
+template <operand X>
+constexpr auto exp(const X& x) {
+  return detail::map_if(detail::real<X>{}, "exp", functions::Exp{}, x);
+}
+template <operand X>
+constexpr auto log(const X& x) {
+  return detail::map_if(detail::real<X>{}, "log", functions::Log{}, x);
+}
+template <operand X>
+constexpr auto tanh(const X& x) {
+  return detail::map_if(detail::real<X>{}, "tanh", functions::Tanh{}, x);
+}
+/// 1 / (1 + exp(-x)).
+template <operand X>
+constexpr auto sigmoid(const X& x) {
+  return detail::map_if(detail::real<X>{}, "sigmoid", functions::Sigmoid{}, x);
+}
+template <operand X>
+constexpr auto sin(const X& x) {
+  return detail::map_if(detail::real<X>{}, "sin", functions::Sin{}, x);
+}
+template <operand X>
+constexpr auto cos(const X& x) {
+  return detail::map_if(detail::real<X>{}, "cos", functions::Cos{}, x);
+}
+/// |x|; the gradient at 0 is 0.
+template <operand X>
+constexpr auto abs(const X& x) {
+  return detail::map_named("abs", functions::Abs{}, x);
+}
+/// 1, 0 or -1; NaN stays. Gradients take it as a constant.
+template <operand X>
+constexpr auto sign(const X& x) {
+  return detail::map_named("sign", functions::Sign{}, x);
+}
+/// x to the power y, broadcasting; float or double. Negative x has a power where y is a whole number. The gradient in y is that of
+/// exp(y log x): 0 where x = 0, NaN where x < 0.
+template <operand X, operand Y>
+constexpr auto pow(const X& x, const Y& y) {
+  if constexpr (!floating<element_of<X>>) {
+    return poisoned(not_floating<element_of<X>>{});
+  } else {
+    return detail::map_checked(detail::checked<X, Y>{}, "pow", functions::Power{}, x, y);
+  }
+}
+/// x to the power of a host number, for x of any sign if it is a whole number.
+template <operand X, scalar C>
+constexpr auto pow(const X& x, C exponent) {
+  return detail::map_right(detail::real<X>{}, "pow", functions::Power{}, x, exponent);
+}
+template <scalar C, operand X>
+constexpr auto pow(C base, const X& exponent) {
+  return detail::map_left(detail::real<X>{}, "pow", functions::Power{}, base, exponent);
+}
+
+}  // namespace v0
+}  // namespace mtf
