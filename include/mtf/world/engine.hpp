@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,16 +58,23 @@ class Engine final : public Backend {
     coordinates = rules.mesh.coordinates(communicators_.world().rank);
   }
 
+  /// Collective: the world ends. What its tensors hold can still be released.
+  void close() {
+    closed = true;
+    communicators_.close();
+    space_.reset();
+  }
+
   /// Runs a plan on local slices.
   template <class Plan, class... Operands>
   void run(const Plan& plan, const Operands&... operands) {
     const detail::Region region(Plan::name);
-    kernels::execute(space_, plan, pointer(operands)...);
+    kernels::execute(space(), plan, pointer(operands)...);
   }
 
   void copy(const CopyPlan& plan, Block& out, const Block& in) override {
     const detail::Region region(CopyPlan::name);
-    kernels::execute(space_, plan, static_cast<int>(bytes_of(out.type)), out.data, in.data);
+    kernels::execute(space(), plan, static_cast<int>(bytes_of(out.type)), out.data, in.data);
   }
 
   [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) override {
@@ -130,7 +138,7 @@ class Engine final : public Backend {
     }
   }
 
-  [[nodiscard]] const Space& space() const { return space_; }
+  [[nodiscard]] const Space& space() const { return *space_; }
   [[nodiscard]] Communicators& communicators() { return communicators_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
@@ -151,7 +159,7 @@ class Engine final : public Backend {
 
   int perform(const CollectivePlan& plan, const Group& group, Block& out, const Block& in) {
     if constexpr (host_accessible) {
-      space_.fence();  // kernels may still be writing what is to be sent
+      kernels::wait_for(space());  // kernels may still be writing what is to be sent
       return perform(plan, group, out.data, in.data);
     } else {
       // Device memory goes through a mirror: whether an MPI takes device pointers cannot be asked portably.
@@ -181,7 +189,7 @@ class Engine final : public Backend {
     using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
     const Kokkos::View<char*, memory_space, Unmanaged> there(static_cast<char*>(block), static_cast<std::size_t>(bytes));
     const Kokkos::View<char*, Kokkos::HostSpace, Unmanaged> here(static_cast<char*>(host), static_cast<std::size_t>(bytes));
-    space_.fence();
+    kernels::wait_for(space());
     if constexpr (ToBlock) {
       Kokkos::deep_copy(there, here);
     } else {
@@ -191,7 +199,7 @@ class Engine final : public Backend {
 
   std::vector<char> mesh_text_;
   std::vector<char> layout_text_;
-  Space space_;
+  std::optional<Space> space_;  ///< none once closed: Kokkos refuses instances that outlive it, and tensors may hold the engine longer
   Communicators communicators_;
   Counters counters_;
   MemoryPool<memory_space> pool_;
