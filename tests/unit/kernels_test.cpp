@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -336,4 +337,48 @@ TEST_CASE("contraction: BLAS, loops and integers agree with naive loops") {
       }
     }
   }
+}
+
+namespace {
+
+/// Refuses everything from a limit on, and says what it refused.
+struct Refusing {
+  double limit;
+  double operator()(double x) const {
+    if (x >= limit) throw std::domain_error("refused " + std::to_string(static_cast<int>(x)));
+    return 2 * x;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what a user's function throws arrives after the range, as from a loop, on any number of threads") {
+  constexpr std::int64_t rows = 40;
+  constexpr std::int64_t columns = 1000;  // two chunks
+  std::vector<double> in(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<double>(i);
+  std::vector<double> out(in.size());
+  mtf::MapPlan plan;
+  plan.loop.operands = 2;
+  plan.loop.dims.push_back({rows, {columns, columns}});
+  plan.loop.dims.push_back({columns, {1, 1}});
+  for (const double limit : {0.0, 700.0, 20000.0, 39999.0}) {
+    CAPTURE(limit);
+    for (int repetition = 0; repetition < 20; ++repetition) {
+      std::string what;
+      try {
+        mtf::kernels::execute(Space(), plan, Refusing{limit}, out.data(), in.data());
+      } catch (const std::domain_error& error) {
+        what = error.what();
+      }
+      CHECK(what == "refused " + std::to_string(static_cast<int>(limit)));
+      bool right = true;  // what comes before was computed
+      for (std::size_t i = 0; i < static_cast<std::size_t>(limit); ++i) right = right && out[i] == 2 * in[i];
+      CHECK(right);
+    }
+  }
+  mtf::kernels::execute(Space(), plan, Refusing{1e9}, out.data(), in.data());
+  bool right = true;
+  for (std::size_t i = 0; i < in.size(); ++i) right = right && out[i] == 2 * in[i];
+  CHECK(right);
 }

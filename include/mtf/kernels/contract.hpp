@@ -107,7 +107,7 @@ void execute(const Space& space, const ContractionPlan& plan, T* c, const T* a, 
       const ContractKernel<T, true> kernel{batch, summed, plan, c, a, b};
       // One large product is BLAS's to divide among threads; several are ours, and BLAS runs on one thread inside the range.
       if (blocks > 1) return for_blocks(space, "mtf::contract", blocks, kernel);
-      space.fence();
+      wait_for(space);
       return kernel(0);
     }
   }

@@ -35,7 +35,7 @@ struct Chunk {
   }
 };
 
-/// out = f(in...), f called on elements.
+/// out = f(in...), f called on elements. f may be a user's, so on the host it may throw.
 template <bool Host, class F, class R, class... Ts>
 struct MapKernel {
   static constexpr unsigned operands = 1 + static_cast<unsigned>(sizeof...(Ts));
@@ -73,7 +73,7 @@ void map(const Space& space, const char* name, const Loop& loop, const F& f, R* 
   const Outer<1 + static_cast<unsigned>(sizeof...(Ts))> outer(loop);
   constexpr bool host = on_host<Space>;
   const std::int64_t chunks = host ? (outer.inner + chunk - 1) / chunk : outer.inner;
-  for_blocks(space, name, outer.size * chunks, MapKernel<host, F, R, Ts...>{outer, chunks, f, out, {in...}});
+  for_user_blocks(space, name, outer.size * chunks, MapKernel<host, F, R, Ts...>{outer, chunks, f, out, {in...}});
 }
 
 template <class Space, class F, class R, class... Ts>

@@ -1,7 +1,11 @@
 // Launching: one Kokkos range over blocks of work, and the decoding of loops into offsets.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
+#include <limits>
+#include <mutex>
 #include <type_traits>
 
 #include <Kokkos_Core.hpp>
@@ -21,10 +25,71 @@ inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, ty
 /// Elements of one chunk: long enough to amortise the decoding, short enough for the first-level cache.
 inline constexpr std::int64_t chunk = 512;
 
+/// Waits for the kernels of the space. Newer Kokkos gives a fence a name, by default one so long that each call allocates it.
+template <class Space>
+void wait_for(const Space& space) {
+  if constexpr (requires { space.fence("mtf::wait"); }) {
+    space.fence("mtf::wait");
+  } else {
+    space.fence();
+  }
+}
+
 template <class Space, class Functor>
 void for_blocks(const Space& space, const char* name, std::int64_t blocks, const Functor& functor) {
   using Policy = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for(name, Policy(space, 0, blocks), functor);
+}
+
+/// What blocks of a user's code threw. An exception must not leave a thread of a parallel region, where it would end the
+/// program without a word of ours; it waits here for the thread that launched the range.
+class Thrown {
+ public:
+  /// Whether an earlier block has thrown: then this one need not run.
+  [[nodiscard]] bool before(std::int64_t block) const { return first_.load(std::memory_order_relaxed) < block; }
+  /// Called while an exception is handled. The first block's is kept, so that threads do not change which one it is.
+  MTF_COLD void keep(std::int64_t block) {
+    const std::lock_guard lock(mutex_);
+    if (before(block)) return;
+    exception_ = std::current_exception();
+    first_.store(block, std::memory_order_relaxed);
+  }
+  void rethrow() const {
+    if (exception_) std::rethrow_exception(exception_);
+  }
+
+ private:
+  std::atomic<std::int64_t> first_{std::numeric_limits<std::int64_t>::max()};
+  std::mutex mutex_;
+  std::exception_ptr exception_;
+};
+
+template <class Functor>
+struct Guarded {
+  Functor functor;
+  Thrown* thrown;
+  void operator()(std::int64_t block) const {
+    if (thrown->before(block)) return;
+    try {
+      functor(block);
+    } catch (...) {
+      thrown->keep(block);
+    }
+  }
+};
+
+/// As for_blocks, for blocks that call a user's function: what it throws on the host is thrown here after the range, as a
+/// plain loop would throw it.
+template <class Space, class Functor>
+void for_user_blocks(const Space& space, const char* name, std::int64_t blocks, const Functor& functor) {
+  if constexpr (on_host<Space>) {
+    Thrown thrown;
+    for_blocks(space, name, blocks, Guarded<Functor>{functor, &thrown});
+    wait_for(space);  // threads may still be in the range in a space that does not wait by itself
+    thrown.rethrow();
+  } else {
+    for_blocks(space, name, blocks, functor);
+  }
 }
 
 /// A loop without its innermost dim, as a plain struct for kernels.

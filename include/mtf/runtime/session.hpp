@@ -37,6 +37,8 @@ inline thread_local int boundaries = 0;
   const std::string where = place.empty() ? "rank " + std::to_string(world_rank()) : place;
   std::fprintf(stderr, "mtf: %s: %s\n", where.c_str(), message.c_str());
   std::fflush(stderr);
+  // Launchers kill at once, and then drop what they have not read yet: the line above.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();  // MPI_Abort may return in theory
 }

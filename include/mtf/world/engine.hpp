@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,16 +60,23 @@ class Engine final : public Backend {
     coordinates = rules.mesh.coordinates(communicators_.world().rank);
   }
 
+  /// Collective: the world ends. What its tensors hold can still be released.
+  void close() {
+    closed = true;
+    communicators_.close();
+    space_.reset();
+  }
+
   /// Runs a plan on local slices.
   template <class Plan, class... Operands>
   void run(const Plan& plan, const Operands&... operands) {
     const detail::Region region(Plan::name);
-    kernels::execute(space_, plan, pointer(operands)...);
+    kernels::execute(space(), plan, pointer(operands)...);
   }
 
   void copy(const CopyPlan& plan, Block& out, const Block& in) override {
     const detail::Region region(CopyPlan::name);
-    kernels::execute(space_, plan, static_cast<int>(bytes_of(out.type)), out.data, in.data);
+    kernels::execute(space(), plan, static_cast<int>(bytes_of(out.type)), out.data, in.data);
   }
 
   [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) override {
@@ -137,7 +145,7 @@ class Engine final : public Backend {
     }
   }
 
-  [[nodiscard]] const Space& space() const { return space_; }
+  [[nodiscard]] const Space& space() const { return *space_; }
   [[nodiscard]] Communicators& communicators() { return communicators_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
@@ -158,7 +166,7 @@ class Engine final : public Backend {
 
   int perform(const CollectivePlan& plan, const Group& group, Block& out, const Block& in) {
     if constexpr (host_accessible) {
-      space_.fence();  // kernels may still be writing what is to be sent
+      kernels::wait_for(space());  // kernels may still be writing what is to be sent
       return perform(plan, group, out.data, in.data);
     } else {
       // Device memory goes through a mirror: whether an MPI takes device pointers cannot be asked portably.
@@ -186,7 +194,7 @@ class Engine final : public Backend {
 
   template <bool ToBlock>
   void move(void* block, void* host, std::int64_t bytes) {
-    space_.fence();
+    kernels::wait_for(space());
     if (bytes == 0) return;
     if constexpr (host_accessible) {
       std::memcpy(ToBlock ? block : host, ToBlock ? host : block, static_cast<std::size_t>(bytes));
@@ -204,7 +212,7 @@ class Engine final : public Backend {
 
   std::vector<char> mesh_text_;
   std::vector<char> layout_text_;
-  Space space_;
+  std::optional<Space> space_;  ///< none once closed: Kokkos refuses instances that outlive it, and tensors may hold the engine longer
   Communicators communicators_;
   Counters counters_;
   MemoryPool<memory_space> pool_;

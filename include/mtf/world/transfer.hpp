@@ -206,7 +206,7 @@ auto from_local(World& world, const ViewType& view, const Dims&... dims) {
     }
     const Buffer source(engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data())));
     engine.copy(plan, *value->block, *source);
-    engine.space().fence();
+    kernels::wait_for(engine.space());
   }
   using Result = Tensor<World, T, Dims...>;
   const void* watched = value->block->data;
@@ -231,7 +231,7 @@ auto local_view(const X& x) {
   auto& engine = static_cast<typename World::engine_type&>(array.value->backend());
   detail::require_open(engine, "local_view");
   complete(*array.value, "local_view");
-  engine.space().fence();
+  kernels::wait_for(engine.space());
   const Placement& placement = array.value->placement;
   using ViewType = Kokkos::View<typename detail::ViewData<const T, rank>::type, Kokkos::LayoutRight, typename World::engine_type::memory_space,
                                 Kokkos::MemoryTraits<Kokkos::Unmanaged>>;

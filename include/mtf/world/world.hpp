@@ -41,8 +41,7 @@ class WorldCore {
       return;
     }
     registry_.clear();
-    e.closed = true;
-    e.communicators().close();
+    e.close();
   }
 
   [[nodiscard]] engine_type& engine() const { return static_cast<engine_type&>(*engine_); }

@@ -31,6 +31,7 @@ CASES = {
     "lost_sum": (None, line(2, "disk full")),
     "data": (None, line(2, "the user's data failed")),
     "callback": (None, line(2, "the user's function failed")),
+    "callback_slope": (None, line(1, "the user's function failed")),
     "plan_error": (None, line(0, GIVEN)),
     "plan_error_alone": (None, line(3, GIVEN)),
     "size_mismatch": (None, line(0, "World: the communicator has 4 ranks, the mesh .* has 3 processors; .*")),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -24,6 +25,18 @@ struct Failing {
   double operator()(double x) const {
     if (fails) throw std::runtime_error("the user's function failed");
     return x + 1;
+  }
+};
+
+/// Fails only where its slope is asked for.
+struct FailingSlope {
+  bool fails;
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (!std::is_same_v<T, double>) {
+      if (fails) throw std::runtime_error("the user's function failed");
+    }
+    return x + 1.0;
   }
 };
 
@@ -56,6 +69,10 @@ int inside(const std::string& how) {
   if (how == "kill" && rank == 1) std::raise(SIGKILL);
   if (how == "exit" && rank == 1) std::_Exit(3);
   if (how == "callback") (void)mtf::map(Failing{rank == 2}, mtf::ones<double>(world, A{8}));
+  if (how == "callback_slope") {
+    const auto x = mtf::watch(mtf::ones<double>(world, A{8}));
+    (void)mtf::gradients(mtf::reduce_sum(mtf::map(FailingSlope{rank == 1}, x)), x);
+  }
   if (how == "data" && rank == 2) {
     for (std::int64_t i = 0; i < 8; ++i) (void)fails_at(i, true);
   }
