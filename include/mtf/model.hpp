@@ -7,11 +7,13 @@
 #include <mtf/ops/cast.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/cross_entropy.hpp>
+#include <mtf/ops/custom_gradient.hpp>
 #include <mtf/ops/einsum.hpp>
 #include <mtf/ops/gather.hpp>
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/map.hpp>
 #include <mtf/ops/random.hpp>
+#include <mtf/ops/recompute.hpp>
 #include <mtf/ops/reduce.hpp>
 #include <mtf/ops/reshape.hpp>
 #include <mtf/ops/softmax.hpp>

@@ -17,6 +17,8 @@
 #include <mtf/ops/cross_entropy.hpp>
 #include <mtf/ops/reshape.hpp>
 #include <mtf/ops/gradients.hpp>
+#include <mtf/ops/custom_gradient.hpp>
+#include <mtf/ops/recompute.hpp>
 #include <mtf/world/world.hpp>
 #include <mtf/world/transfer.hpp>
 // clang-format on

@@ -70,9 +70,7 @@ auto make_variable(World& world, const Scope& path, const init::Initializer& ini
   E& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
   require_legal(engine, "variable", shape);
-  if (world.registry().find(path.view()) != nullptr) {
-    raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
-  }
+  world.registry().require_new(engine, path);
   const Key key{world.seed(), hash_text(path.view())};
   VariableState& state = world.registry().add(path, untyped::initial<E, T>(engine, place(engine.rules, shape), initializer, key),
                                               &element_operations<E, T>, true);

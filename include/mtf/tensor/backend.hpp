@@ -37,6 +37,13 @@ struct Block : Counted {
 };
 using Buffer = Ref<Block>;
 
+/// A function whose graph is kept apart from that around it (see ops/custom_gradient.hpp). Scopes nest.
+struct CaptureScope {
+  std::int64_t number = 0;
+  const CaptureScope* outer = nullptr;
+  const char* operation = "";
+};
+
 /// The world as operations see it. A running world implements it with Kokkos and MPI, a dry run records what it is
 /// asked for. Handles keep their backend alive; after the world has ended only their destruction is allowed.
 class Backend {
@@ -47,6 +54,10 @@ class Backend {
   bool closed = false;     ///< the world has ended
   bool recording = true;   ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
+  std::int64_t next_pass = 1;           ///< number of the next gradient pass
+  std::int64_t next_scope = 1;          ///< number of the next capture scope
+  const CaptureScope* scope = nullptr;  ///< the innermost open one; nodes made now belong to it
+  const char* replaying = nullptr;      ///< the operation whose gradient calls a function of the user's now
   Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
 

@@ -46,10 +46,13 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, cons
 /// Whether an operation on these inputs joins the graph.
 [[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) {
   if (!backend.recording) return false;
+  bool found = false;
   for (const Array& input : inputs) {
-    if (input.node) return true;
+    if (!input.node) continue;
+    detail::require_visible(*input.node);
+    found = true;
   }
-  return false;
+  return found;
 }
 [[nodiscard]] constexpr bool records(const Backend& backend, std::initializer_list<Array> inputs) {
   return records(backend, std::span<const Array>(inputs.begin(), inputs.size()));
@@ -61,6 +64,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const
   node->id = backend.next_id++;
   node->placement = placement;
   node->elements = elements;
+  if (backend.scope != nullptr) node->scope = backend.scope->number;
   return node;
 }
 
@@ -107,6 +111,7 @@ inline constexpr ElementOperations element_operations{&detail::Elements<E, T>::a
 template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
   operation->name = name;
+  operation->inputs.reserve(inputs.size());
   for (const Array& input : inputs) operation->inputs.push_back(input.node);
   result.node = make_node(result.value->backend(), result.value->placement, &element_operations<E, T>);
   result.node->operation = operation;

@@ -46,7 +46,10 @@ class Node : public Counted {
   Operation* operation = nullptr;  ///< null for variables and watched tensors
   bool consumed = false;           ///< its operation was freed by a gradient pass
   std::string_view name;           ///< of a variable, for messages
-  int slot = -1;                   ///< position in the running gradient pass
+  std::int64_t scope = 0;          ///< the captured function in which it was made, 0 for none
+  std::int64_t mark = 0;           ///< the last walk over captured functions that met it
+  std::int64_t pass = 0;           ///< the gradient pass that met it last, and its position in that
+  int slot = -1;
   Node* next_dead = nullptr;
 
   constexpr ~Node();
@@ -55,9 +58,9 @@ class Node : public Counted {
 /// How a result was made: the edges to its inputs, and in derived classes what the gradient needs, no more.
 class Operation : public Counted {
  public:
-  static constexpr int max_inputs = 8;
+  static constexpr int max_inputs = 8;  ///< of the operations that take a list of operands
   const char* name = "";
-  InlineVector<Ref<Node>, max_inputs> inputs;  ///< null where an input needs no gradient
+  RecycledVector<Ref<Node>> inputs;  ///< null where an input needs no gradient
 
   constexpr virtual ~Operation() {}
   /// Adds the gradient of every input that `sink` asks for. `gradient` may be pending.
@@ -93,6 +96,16 @@ namespace detail {
 
 constexpr void require_open(const Backend& backend, const char* operation) {
   if (backend.closed) raise(operation, std::string("the world of this tensor has ended; only destroying it is allowed"));
+}
+
+/// A tensor made inside a captured function has no gradient outside of it: the graph there sees the function as a whole.
+constexpr void require_visible(const Node& node) {
+  if (node.scope == 0) return;
+  for (const CaptureScope* scope = node.backend->scope; scope != nullptr; scope = scope->outer) {
+    if (scope->number == node.scope) return;
+  }
+  raise("custom_gradient", std::string("a tensor made inside the function of a custom_gradient or recompute is used outside of it, where it has no "
+                                       "gradient; return it from the function, or take stop_gradient(x) of it"));
 }
 
 }  // namespace detail

@@ -51,11 +51,19 @@ class Registry {
     }
     return nullptr;
   }
-  /// Adds a variable of this value; a second one of the same path is an error.
-  VariableState& add(const Scope& path, Ref<Value> value, const ElementOperations* elements, bool trainable) {
+  /// Throws if a variable of this path cannot be made now.
+  void require_new(const Backend& backend, const Scope& path) const {
+    if (backend.replaying != nullptr) {
+      raise("variable", "\"" + std::string(path.view()) + "\" is made while " + backend.replaying +
+                            " runs a function for its gradient; make variables before, and let the function refer to them");
+    }
     if (find(path.view()) != nullptr) {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
+  }
+  /// Adds a variable of this value; a second one of the same path is an error.
+  VariableState& add(const Scope& path, Ref<Value> value, const ElementOperations* elements, bool trainable) {
+    require_new(value->backend(), path);
     auto state = std::make_unique<VariableState>();
     state->path = path;
     state->trainable = trainable;
