@@ -12,6 +12,7 @@
 #include <mtf/ops/gather.hpp>
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/map.hpp>
+#include <mtf/ops/microbatch.hpp>
 #include <mtf/ops/random.hpp>
 #include <mtf/ops/recompute.hpp>
 #include <mtf/ops/reduce.hpp>

@@ -19,6 +19,7 @@
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/custom_gradient.hpp>
 #include <mtf/ops/recompute.hpp>
+#include <mtf/ops/microbatch.hpp>
 #include <mtf/world/world.hpp>
 #include <mtf/world/transfer.hpp>
 // clang-format on

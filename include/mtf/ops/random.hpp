@@ -18,9 +18,12 @@ template <class E, class T>
   StridedShape global = row_major(placement);
   std::int64_t stride = 1;
   for (int i = placement.rank() - 1; i >= 0; --i) {
-    global[i].stride = stride;
-    plan.index += stride * slice_begin(placement.dims[i], engine.mesh(), engine.coordinates);
-    stride *= placement.dims[i].extent;
+    const PlacedDim& dim = placement.dims[i];
+    const bool strided = engine.rows != nullptr && dim.name == engine.rows->dim && dim.extent == engine.rows->extent;
+    const std::int64_t count = strided ? engine.rows->count : 1;
+    global[i].stride = stride * count;
+    plan.index += stride * (slice_begin(dim, engine.mesh(), engine.coordinates) * count + (strided ? engine.rows->first : 0));
+    stride *= dim.extent * count;
   }
   const StridedShape local = row_major(placement);
   plan.loop = collapse(loop_over(local, local, global));

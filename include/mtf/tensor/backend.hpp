@@ -44,6 +44,15 @@ struct CaptureScope {
   const char* operation = "";
 };
 
+/// A dim of which every `count`-th row is there, beginning with `first`: what a microbatch sees of a batch. Random numbers follow
+/// the rows of the whole.
+struct StridedRows {
+  Name dim;
+  std::int64_t extent = 0;  ///< rows that are there
+  std::int64_t count = 1;
+  std::int64_t first = 0;
+};
+
 /// The world as operations see it. A running world implements it with Kokkos and MPI, a dry run records what it is
 /// asked for. Handles keep their backend alive; after the world has ended only their destruction is allowed.
 class Backend {
@@ -57,6 +66,7 @@ class Backend {
   std::int64_t next_pass = 1;           ///< number of the next gradient pass
   std::int64_t next_scope = 1;          ///< number of the next capture scope
   const CaptureScope* scope = nullptr;  ///< the innermost open one; nodes made now belong to it
+  const StridedRows* rows = nullptr;    ///< of the microbatch that is running
   const char* replaying = nullptr;      ///< the operation whose gradient calls a function of the user's now
   Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
