@@ -22,6 +22,7 @@
 #include <mtf/ops/microbatch.hpp>
 #include <mtf/world/world.hpp>
 #include <mtf/world/transfer.hpp>
+#include <mtf/world/local_map.hpp>
 // clang-format on
 
 #include <mtf/model.hpp>

@@ -220,30 +220,36 @@ struct LocalView {
   std::array<std::int64_t, Rank> begin{};
 };
 
+namespace detail {
+
+/// The local slice of a value as a view of T, const or not, at its global offsets.
+template <class T, std::size_t Rank, class E>
+auto view_of(const E& engine, const Placement& placement, void* data) {
+  using ViewType = Kokkos::View<typename ViewData<T, Rank>::type, Kokkos::LayoutRight, typename E::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  Kokkos::LayoutRight extents;
+  LocalView<ViewType, Rank> result;
+  for (std::size_t d = 0; d < Rank; ++d) {
+    const PlacedDim& dim = placement.dims[static_cast<int>(d)];
+    extents.dimension[d] = static_cast<std::size_t>(dim.local());
+    result.begin[d] = slice_begin(dim, engine.mesh(), engine.coordinates);
+  }
+  result.view = ViewType(static_cast<T*>(data), extents);
+  return result;
+}
+
+}  // namespace detail
+
 /// The slice of x that this rank holds, without a copy. Completes a pending sum, which is collective. At most 8 dims.
 template <operand X>
 auto local_view(const X& x) {
   constexpr std::size_t rank = static_cast<std::size_t>(dims_of<X>::size);
   static_assert(rank <= 8, "mtf: local_view: a Kokkos view has at most 8 dims");
-  using World = world_of<X>;
-  using T = element_of<X>;
   const Array& array = detail::array_of(x);
-  auto& engine = static_cast<typename World::engine_type&>(array.value->backend());
+  auto& engine = static_cast<typename world_of<X>::engine_type&>(array.value->backend());
   detail::require_open(engine, "local_view");
   complete(*array.value, "local_view");
   engine.space().fence();
-  const Placement& placement = array.value->placement;
-  using ViewType = Kokkos::View<typename detail::ViewData<const T, rank>::type, Kokkos::LayoutRight, typename World::engine_type::memory_space,
-                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-  Kokkos::LayoutRight extents;
-  LocalView<ViewType, rank> result;
-  for (std::size_t d = 0; d < rank; ++d) {
-    const PlacedDim& dim = placement.dims[static_cast<int>(d)];
-    extents.dimension[d] = static_cast<std::size_t>(dim.local());
-    result.begin[d] = slice_begin(dim, engine.mesh(), engine.coordinates);
-  }
-  result.view = ViewType(static_cast<const T*>(array.value->block->data), extents);
-  return result;
+  return detail::view_of<const element_of<X>, rank>(engine, array.value->placement, array.value->block->data);
 }
 
 }  // namespace v0
