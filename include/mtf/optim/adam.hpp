@@ -29,13 +29,12 @@ class Adam {
     for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
       VariableState& state = *gradients.variables[i];
       detail::require_type<T>(state);
-      const Ref<Value> gradient = gradients.value(i);
-      complete(*gradient, state.path.view().data());
+      const Ref<Value> gradient = detail::gradient_for_update(gradients, i);
       VariableState& first = detail::slot(world_->registry(), state, "adam_m");
       VariableState& second = detail::slot(world_->registry(), state, "adam_v");
-      Ref<Value> w = detail::writable(state);
-      Ref<Value> m = detail::writable(first);
-      Ref<Value> v = detail::writable(second);
+      Ref<Value> w = state.writable();
+      Ref<Value> m = first.writable();
+      Ref<Value> v = second.writable();
       const AdamPlan plan{.count = gradient->block->count(), .rate = rate, .beta1 = options_.beta1, .beta2 = options_.beta2,
                           .epsilon = options_.epsilon, .decay = options_.weight_decay};
       engine.run(plan, out<T>(w), out<T>(m), out<T>(v), in<T>(gradient));

@@ -10,7 +10,7 @@ inline namespace v0 {
 /// w -= v with v = momentum v + rate g. (Mesh-TensorFlow's momentum optimizer applies the velocity of the step before;
 /// that is a fault and not copied.)
 ///
-/// `T` is the element type of the variables. Communication of a step: what completes the gradients, one allreduce for each
+/// `T` is the slice type of the variables. Communication of a step: what completes the gradients, one allreduce for each
 /// variable that is replicated over an axis of the batch.
 template <class World, floating T>
 class Sgd {
@@ -23,15 +23,14 @@ class Sgd {
     for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
       VariableState& state = *gradients.variables[i];
       detail::require_type<T>(state);
-      const Ref<Value> gradient = gradients.value(i);
-      complete(*gradient, state.path.view().data());
+      const Ref<Value> gradient = detail::gradient_for_update(gradients, i);
       const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum_};
-      Ref<Value> w = detail::writable(state);
+      Ref<Value> w = state.writable();
       if (momentum_ == 0) {
         engine.run(plan, out<T>(w), in<T>(gradient));
       } else {
         VariableState& velocity = detail::slot(world_->registry(), state, "momentum_v");
-        Ref<Value> v = detail::writable(velocity);
+        Ref<Value> v = velocity.writable();
         engine.run(plan, out<T>(w), out<T>(v), in<T>(gradient));
         velocity.assign(std::move(v));
       }

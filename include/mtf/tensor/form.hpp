@@ -1,6 +1,7 @@
 // What every untyped operation needs: legality at run time, results, recording, typed access to blocks.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <span>
 #include <utility>
@@ -102,6 +103,14 @@ struct Elements {
   }
 };
 
+template <class To>
+struct Convert {
+  template <class X>
+  MTF_FUNCTION constexpr To operator()(const X& x) const {
+    return static_cast<To>(x);
+  }
+};
+
 }  // namespace detail
 
 template <class E, class T>
@@ -127,6 +136,20 @@ constexpr void record(Array& result, const char* name, Operation* operation, std
 }
 
 namespace untyped {
+
+/// x with elements of another type, by static_cast; completes a pending sum, so that it is rounded once.
+template <class E, class To, class From>
+[[nodiscard]] constexpr Ref<Value> convert(E& engine, const Ref<Value>& x) {
+  complete(*x, "cast");
+  if constexpr (std::same_as<To, From>) {
+    return x;
+  } else {
+    Ref<Value> result = make_value(engine, x->placement, element_type_of<To>::value);
+    const StridedShape shape = row_major(x->placement);
+    engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, mtf::detail::Convert<To>{}, out<To>(result), in<From>(x));
+    return result;
+  }
+}
 
 /// Sums `x` to the dims of `to`, each of which it has (in any order): the gradient of broadcasting. Local; the result
 /// is pending over the axes of the dims summed out, and over those x was pending over.
