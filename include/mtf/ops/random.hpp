@@ -44,9 +44,19 @@ class DropoutGradient final : public Operation {
   /// x * mask. The mask is the same on all replicas, so a sum stays pending.
   [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask) {
     if (!x->block->scattered.empty() || !(x->pending() & mask->placement.split_axes()).empty()) complete(*x, "dropout");
+    const StridedShape shape = row_major(x->placement);
+    if constexpr (std::same_as<T, bfloat16>) {
+      if (!x->pending().empty()) {
+        const Ref<Value> sum = mtf::detail::widened(engine, x);
+        Ref<Value> kept = make_wide(engine, x->placement);
+        kept->block->pending = x->pending();
+        engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<float>(kept), in<float>(sum),
+                   in<bfloat16>(mask));
+        return kept;
+      }
+    }
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     result->block->pending = x->pending();
-    const StridedShape shape = row_major(x->placement);
     engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<T>(result), in<T>(x),
                in<T>(mask));
     return result;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/ops/arithmetic.hpp>
+#include <mtf/ops/cast.hpp>
 #include <mtf/ops/reduce.hpp>
 
 namespace mtf {
@@ -160,7 +161,9 @@ constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* 
     static_assert(known, "mtf: softmax: " MTF_RULE_MISSING_DIM);
     constexpr bool real = floating<element_of<X>>;
     static_assert(real, "mtf: softmax takes float or double; convert with cast<T>(x)");
-    if constexpr (known && real) {
+    if constexpr (known && real && std::same_as<element_of<X>, bfloat16>) {
+      return cast<bfloat16>(softmax_named<D>(cast<float>(x), kind, name, reduces));
+    } else if constexpr (known && real) {
       using E = typename world_of<X>::engine_type;
       using Rows = select_dims<remaining(dims_of<X>::shape(), static_shape<D>()), dims_of<X>>;
       const Array& array = array_of(x);

@@ -22,18 +22,22 @@ class Node;
 /// * pending(set): the block is this rank's partial sum; the value is the sum over the set;
 /// * scattered(set): summed, but of the local array seen as [outer, parts, inner] the block holds [outer, 1, inner], the
 ///   part of this rank's position along the set.
+///
+/// Partial sums of bfloat16 are held in float (`wide`) until they are completed, or until someone asks for them as they are.
 struct Block : Counted {
   Backend* backend = nullptr;
   void* data = nullptr;  ///< null in a dry run
   std::int64_t bytes = 0;
   ElementType type{};
+  bool wide = false;  ///< a partial sum of bfloat16 whose elements are floats for now
   bool lent = false;  ///< memory of the user's own: never written, never freed here
   AxisSet pending;
   AxisSet scattered;
   std::int64_t outer = 1;  ///< of a scattered block
   std::int64_t inner = 1;
 
-  [[nodiscard]] constexpr std::int64_t count() const { return bytes / bytes_of(type); }
+  [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
+  [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }
 };
 using Buffer = Ref<Block>;
 
@@ -85,6 +89,11 @@ class Backend {
   constexpr virtual void communicate(const CollectivePlan& plan, Block& out, const Block& in) = 0;
   /// Moves elements, whatever their type.
   constexpr virtual void copy(const CopyPlan& plan, Block& out, const Block& in) = 0;
+  /// Rounds a wide block to bfloat16, in place. A backend without data only notes it.
+  constexpr virtual void narrow(Block& block) {
+    block.bytes = block.count() * bytes_of(block.type);
+    block.wide = false;
+  }
 };
 
 constexpr void dispose(Backend* backend) { delete backend; }

@@ -23,6 +23,9 @@ struct Out {
 };
 template <class T>
 [[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
+  if constexpr (std::same_as<T, bfloat16>) {
+    if (value->block->wide) value->block->backend->narrow(*value->block);
+  }
   return {*value->block};
 }
 template <class T>
@@ -71,6 +74,31 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const
 
 namespace detail {
 
+template <class To>
+struct Convert {
+  template <class X>
+  MTF_FUNCTION constexpr To operator()(const X& x) const {
+    return static_cast<To>(x);
+  }
+};
+
+/// Takes a partial sum in float for one of bfloat16.
+[[nodiscard]] constexpr Ref<Value> as_wide(Ref<Value> sum) {
+  sum->block->type = ElementType::bfloat16;
+  sum->block->wide = true;
+  return sum;
+}
+/// A partial sum of bfloat16, held in float.
+template <class E>
+[[nodiscard]] constexpr Ref<Value> widened(E& engine, Ref<Value> x) {
+  if (x->block->wide) return x;
+  Ref<Value> result = make_wide(engine, x->placement);
+  result->block->pending = x->pending();
+  const StridedShape shape = row_major(x->placement);
+  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, Convert<float>{}, out<float>(result), in<bfloat16>(x));
+  return result;
+}
+
 template <class E, class T>
 struct Elements {
   static constexpr ElementType type = element_type_of<T>::value;
@@ -78,11 +106,18 @@ struct Elements {
   struct Sum {
     template <class X>
     MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-      return a + b;
+      return static_cast<X>(a + b);
     }
   };
   static constexpr Ref<Value> add(Ref<Value> a, const Value& b) {
     E& engine = static_cast<E&>(a->backend());
+    if constexpr (std::same_as<T, bfloat16>) {
+      if (!a->pending().empty()) {
+        const Ref<Value> term = widened(engine, Ref<Value>(share(b, b.placement)));
+        a = widened(engine, std::move(a));
+        return as_wide(Elements<E, float>::add(std::move(a), *term));
+      }
+    }
     const bool in_place = a->references == 1 && a->block->references == 1 && !a->block->lent;
     Ref<Value> sum = a;
     if (!in_place) {
@@ -100,14 +135,6 @@ struct Elements {
     Ref<Value> value = make_value(engine, placement, type);
     engine.run(FillPlan{placement.local_size()}, out<T>(value), with);
     return value;
-  }
-};
-
-template <class To>
-struct Convert {
-  template <class X>
-  MTF_FUNCTION constexpr To operator()(const X& x) const {
-    return static_cast<To>(x);
   }
 };
 
@@ -151,12 +178,32 @@ template <class E, class To, class From>
   }
 }
 
+/// A sum made in float as bfloat16: a partial one stays in float, a complete one is rounded.
+template <class E>
+[[nodiscard]] constexpr Ref<Value> settle(E& engine, const Ref<Value>& sum) {
+  return sum->pending().empty() ? convert<E, bfloat16, float>(engine, sum) : mtf::detail::as_wide(sum);
+}
+/// sum_to of bfloat16, in float.
+template <class E>
+[[nodiscard]] constexpr Ref<Value> sum_in_float(E& engine, const Ref<Value>& x, const Placement& to) {
+  Ref<Value> result = make_value(engine, to, ElementType::float32);
+  result->block->pending = x->pending() | axes_lost(x->placement, to);
+  const ReducePlan plan = plan_reduce(row_major(to), row_major(x->placement), Combine::sum);
+  if (x->block->wide) {
+    engine.run(plan, out<float>(result), in<float>(x));
+  } else {
+    engine.run(plan, out<float>(result), in<bfloat16>(x));
+  }
+  return result;
+}
+
 /// Sums `x` to the dims of `to`, each of which it has (in any order): the gradient of broadcasting. Local; the result
 /// is pending over the axes of the dims summed out, and over those x was pending over.
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const Placement& to) {
   if (x->placement == to) return x;
   if (!x->block->scattered.empty()) complete(*x, "reduce_sum");
+  if constexpr (std::same_as<T, bfloat16>) return settle(engine, sum_in_float(engine, x, to));
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
   result->block->pending = x->pending() | axes_lost(x->placement, to);
   engine.run(plan_reduce(row_major(to), row_major(x->placement), Combine::sum), out<T>(result), in<T>(x));

@@ -113,6 +113,7 @@ constexpr void require_visible(const Node& node) {
 /// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
 MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
   Backend& backend = *block.backend;
+  if (block.wide) backend.narrow(block);
   if (!block.pending.empty()) {
     detail::require_open(backend, operation);
     backend.communicate(
@@ -143,6 +144,17 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, con
   value->placement = placement;
   value->block = Buffer(backend.allocate(type, placement.local_size()));
   return value;
+}
+/// An uninitialised partial sum of bfloat16 that is held in float.
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_wide(Backend& backend, const Placement& placement) {
+  Ref<Value> value = make_value(backend, placement, ElementType::float32);
+  value->block->type = ElementType::bfloat16;
+  value->block->wide = true;
+  return value;
+}
+/// An uninitialised value of this placement whose elements are held as those of x.
+[[nodiscard]] constexpr Ref<Value> make_like(Backend& backend, const Placement& placement, const Value& x) {
+  return x.block->wide ? make_wide(backend, placement) : make_value(backend, placement, x.type());
 }
 /// The same data under another placement with an equal local size.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> share(const Value& value, const Placement& placement) {

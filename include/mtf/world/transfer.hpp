@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,6 +92,10 @@ template <element T, class World, dim_like... Dims>
 auto from_global(World& world, const std::vector<T>& global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
+  } else if constexpr (std::same_as<T, bool>) {  // std::vector<bool> holds bits, of which there is no span
+    const std::unique_ptr<bool[]> elements(new bool[global.size()]);
+    for (std::size_t i = 0; i < global.size(); ++i) elements[i] = global[i];
+    return from_global<bool>(world, std::span<const bool>(elements.get(), global.size()), dims...);
   } else {
     return from_global<T>(world, std::span<const T>(global), dims...);
   }
@@ -109,7 +114,7 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
   engine.communicate({.collective = Collective::broadcast, .axes = engine.mesh().all(), .count = expected, .type = element_type_of<T>::value,
                       .operation = "from_root"},
                      *whole, *whole);
-  std::vector<T> host(static_cast<std::size_t>(expected));
+  std::vector<detail::host_element<T>> host(static_cast<std::size_t>(expected));
   engine.read(*whole, host.data());
   engine.template write<T>(*value->block, value->placement, [&](std::int64_t i) { return host[static_cast<std::size_t>(i)]; });
   return Tensor<World, T, Dims...>(Array{std::move(value), {}});
