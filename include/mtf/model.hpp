@@ -11,6 +11,7 @@
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/cross_entropy.hpp>
 #include <mtf/ops/cumsum.hpp>
+#include <mtf/ops/custom_gradient.hpp>
 #include <mtf/ops/einsum.hpp>
 #include <mtf/ops/elementary.hpp>
 #include <mtf/ops/gather.hpp>
@@ -19,7 +20,9 @@
 #include <mtf/ops/map.hpp>
 #include <mtf/ops/nth_element.hpp>
 #include <mtf/ops/one_hot.hpp>
+#include <mtf/ops/microbatch.hpp>
 #include <mtf/ops/random.hpp>
+#include <mtf/ops/recompute.hpp>
 #include <mtf/ops/reduce.hpp>
 #include <mtf/ops/reshape.hpp>
 #include <mtf/ops/sample.hpp>

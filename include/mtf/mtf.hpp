@@ -31,8 +31,12 @@
 #include <mtf/ops/cross_entropy.hpp>
 #include <mtf/ops/reshape.hpp>
 #include <mtf/ops/gradients.hpp>
+#include <mtf/ops/custom_gradient.hpp>
+#include <mtf/ops/recompute.hpp>
+#include <mtf/ops/microbatch.hpp>
 #include <mtf/world/world.hpp>
 #include <mtf/world/transfer.hpp>
+#include <mtf/world/local_map.hpp>
 // clang-format on
 
 #include <mtf/model.hpp>

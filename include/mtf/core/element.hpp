@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <string_view>
 
-#include <mtf/core/config.hpp>
+#include <mtf/core/bfloat16.hpp>
 
 namespace mtf {
 inline namespace v0 {
 
-enum class ElementType : std::uint8_t { float32, float64, int32, int64, boolean };
+enum class ElementType : std::uint8_t { float32, float64, int32, int64, boolean, bfloat16 };
 
 template <class T>
 struct element_type_of;  // not defined: T cannot be an element of a tensor
@@ -36,11 +36,16 @@ struct element_type_of<bool> {
   static constexpr ElementType value = ElementType::boolean;
 };
 
+template <>
+struct element_type_of<bfloat16> {
+  static constexpr ElementType value = ElementType::bfloat16;
+};
+
 template <class T>
 concept element = requires { element_type_of<T>::value; };
 
 template <class T>
-concept floating = element<T> && std::floating_point<T>;
+concept floating = element<T> && std::floating_point<computed<T>>;
 
 [[nodiscard]] constexpr std::int64_t bytes_of(ElementType type) {
   switch (type) {
@@ -49,6 +54,7 @@ concept floating = element<T> && std::floating_point<T>;
     case ElementType::float64:
     case ElementType::int64: return 8;
     case ElementType::boolean: return 1;
+    case ElementType::bfloat16: return 2;
   }
   return 0;
 }
@@ -60,6 +66,7 @@ concept floating = element<T> && std::floating_point<T>;
     case ElementType::int32: return "int32";
     case ElementType::int64: return "int64";
     case ElementType::boolean: return "bool";
+    case ElementType::bfloat16: return "bfloat16";
   }
   return {};
 }

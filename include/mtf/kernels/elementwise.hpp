@@ -20,14 +20,18 @@ namespace kernels {
 /// copied, so that the loop over the chunk always has unit strides.
 template <class T>
 struct Chunk {
-  T copied[static_cast<std::size_t>(chunk)];
+  using C = computed<T>;
+  C copied[static_cast<std::size_t>(chunk)];
 
   Chunk() {}  // leaves the memory alone
 
-  const T* load(const T* base, std::int64_t stride, std::int64_t begin, std::int64_t count) {
-    if (stride == 1) return base + begin;
+  const C* load(const T* base, std::int64_t stride, std::int64_t begin, std::int64_t count) {
+    if constexpr (std::is_same_v<C, T>) {
+      if (stride == 1) return base + begin;
+    }
     if (stride == 0) {
-      for (std::int64_t i = 0; i < count; ++i) copied[i] = *base;
+      const C value = *base;
+      for (std::int64_t i = 0; i < count; ++i) copied[i] = value;
     } else {
       for (std::int64_t i = 0; i < count; ++i) copied[i] = base[(begin + i) * stride];
     }
@@ -59,11 +63,12 @@ struct MapKernel {
       const auto pointers = std::make_tuple(
           std::get<I>(chunk_of).load(std::get<I>(in) + offset[1 + I], outer.inner_strides[1 + I], begin, count)...);
       R* to = out + offset[0] + begin;
-      for (std::int64_t i = 0; i < count; ++i) to[i] = f(std::get<I>(pointers)[i]...);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<R>(f(std::get<I>(pointers)[i]...));
     } else {
       outer.offsets(block / outer.inner, offset);
       const std::int64_t i = block % outer.inner;
-      out[offset[0] + i * outer.inner_strides[0]] = f(std::get<I>(in)[offset[1 + I] + i * outer.inner_strides[1 + I]]...);
+      out[offset[0] + i * outer.inner_strides[0]] =
+          static_cast<R>(f(static_cast<computed<Ts>>(std::get<I>(in)[offset[1 + I] + i * outer.inner_strides[1 + I]])...));
     }
   }
 };
@@ -100,7 +105,7 @@ struct Slope {
 
 template <class Space, class F, class T, class... Ts>
 void execute(const Space& space, const MapGradientPlan& plan, const F& f, T* dx, const T* dy, const Ts*... arguments) {
-  map(space, "mtf::map'", plan.loop, Slope<F, T>{f, plan.which}, dx, dy, arguments...);
+  map(space, "mtf::map'", plan.loop, Slope<F, computed<T>>{f, plan.which}, dx, dy, arguments...);
 }
 
 template <class T>
@@ -125,7 +130,7 @@ void execute(const Space& space, const RangePlan& plan, T* out) {
   for_blocks(space, "mtf::range", plan.count, RangeKernel<T>{out, plan.begin});
 }
 
-/// Copies elements of 1, 4 or 8 bytes: one kernel for all element types.
+/// Copies elements of 1, 2, 4 or 8 bytes: one kernel for all element types.
 struct CopyKernel {
   Outer<2> outer;
   int width;
@@ -143,6 +148,8 @@ struct CopyKernel {
       strided<std::uint32_t>(to, from);
     } else if (width == 8) {
       strided<std::uint64_t>(to, from);
+    } else if (width == 2) {
+      strided<std::uint16_t>(to, from);
     } else {
       strided<std::uint8_t>(to, from);
     }

@@ -58,6 +58,15 @@ MTF_FUNCTION inline double draw(const RandomPlan& plan, std::uint64_t key, const
 }
 
 template <class T>
+MTF_FUNCTION T next_towards(T from, T to) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    return from.next(to);
+  } else {
+    return std::nextafter(from, to);
+  }
+}
+
+template <class T>
 struct RandomKernel {
   Outer<2> outer;  ///< output, global index
   RandomPlan plan;
@@ -76,8 +85,8 @@ struct RandomKernel {
       }
       T value = static_cast<T>(draw(plan, key, block, index));
       if (plan.distribution == Distribution::uniform) {  // rounding to T must not reach an end
-        if (value >= static_cast<T>(plan.b)) value = std::nextafter(static_cast<T>(plan.b), static_cast<T>(plan.a));
-        if (value <= static_cast<T>(plan.a)) value = std::nextafter(static_cast<T>(plan.a), static_cast<T>(plan.b));
+        if (value >= static_cast<T>(plan.b)) value = next_towards(static_cast<T>(plan.b), static_cast<T>(plan.a));
+        if (value <= static_cast<T>(plan.a)) value = next_towards(static_cast<T>(plan.a), static_cast<T>(plan.b));
       }
       out[offset[0] + i * outer.inner_strides[0]] = value;
     }

@@ -11,7 +11,7 @@ namespace kernels {
 template <class T, Combine How>
 MTF_FUNCTION inline T combine(T a, T b) {
   if constexpr (How == Combine::sum) {
-    return a + b;
+    return static_cast<T>(a + b);
   } else if constexpr (How == Combine::max) {
     return b > a || b != b ? b : a;
   } else if constexpr (How == Combine::min) {
@@ -24,12 +24,14 @@ MTF_FUNCTION inline T combine(T a, T b) {
 }
 
 /// One block reduces one chunk of neighbouring outputs (`columns`: the inputs of a chunk are consecutive too), or one output.
-template <class T, Combine How, bool Columns>
+/// Reads T, combines in C, writes O.
+template <class O, class T, Combine How, bool Columns>
 struct ReduceKernel {
+  using C = computed<T>;
   Outer<2> kept;     ///< output, input
   Outer<2> reduced;
   std::int64_t chunks;
-  T* out;
+  O* out;
   const T* in;
 
   static constexpr std::int64_t width = Columns ? 128 : 16;
@@ -43,12 +45,12 @@ struct ReduceKernel {
       columns(out + offset[0] + begin, in + offset[1] + begin, rest < width ? rest : width);
     } else {
       const std::int64_t i = block % chunks;
-      out[offset[0] + i * kept.inner_strides[0]] = row(in + offset[1] + i * kept.inner_strides[1]);
+      out[offset[0] + i * kept.inner_strides[0]] = static_cast<O>(row(in + offset[1] + i * kept.inner_strides[1]));
     }
   }
 
-  MTF_FUNCTION void columns(T* to, const T* from, std::int64_t count) const {
-    T sums[static_cast<unsigned>(width)];
+  MTF_FUNCTION void columns(O* to, const T* from, std::int64_t count) const {
+    C sums[static_cast<unsigned>(width)];
     bool first = true;
     for (std::int64_t r = 0; r < reduced.size; ++r) {
       std::int64_t offset[2];
@@ -59,16 +61,16 @@ struct ReduceKernel {
           for (std::int64_t i = 0; i < count; ++i) sums[i] = values[i];
           first = false;
         } else {
-          for (std::int64_t i = 0; i < count; ++i) sums[i] = combine<T, How>(sums[i], values[i]);
+          for (std::int64_t i = 0; i < count; ++i) sums[i] = combine<C, How>(sums[i], values[i]);
         }
       }
     }
-    for (std::int64_t i = 0; i < count; ++i) to[i] = sums[i];
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<O>(sums[i]);
   }
 
   /// Several partial results break the chain of dependent additions; they also round less than one sum.
-  MTF_FUNCTION T row(const T* from) const {
-    T result = from[0];
+  MTF_FUNCTION C row(const T* from) const {
+    C result = from[0];
     bool first = true;
     const std::int64_t stride = reduced.inner_strides[1];
     for (std::int64_t r = 0; r < reduced.size; ++r) {
@@ -77,19 +79,19 @@ struct ReduceKernel {
       const T* values = from + offset[1];
       std::int64_t j = 0;
       if (stride == 1 && reduced.inner >= 2 * width) {
-        T lanes[static_cast<unsigned>(width)];
+        C lanes[static_cast<unsigned>(width)];
         for (std::int64_t i = 0; i < width; ++i) lanes[i] = values[i];
         for (j = width; j + width <= reduced.inner; j += width) {
-          for (std::int64_t i = 0; i < width; ++i) lanes[i] = combine<T, How>(lanes[i], values[j + i]);
+          for (std::int64_t i = 0; i < width; ++i) lanes[i] = combine<C, How>(lanes[i], values[j + i]);
         }
         for (std::int64_t half = width / 2; half > 0; half /= 2) {
-          for (std::int64_t i = 0; i < half; ++i) lanes[i] = combine<T, How>(lanes[i], lanes[i + half]);
+          for (std::int64_t i = 0; i < half; ++i) lanes[i] = combine<C, How>(lanes[i], lanes[i + half]);
         }
-        result = first ? lanes[0] : combine<T, How>(result, lanes[0]);
+        result = first ? lanes[0] : combine<C, How>(result, lanes[0]);
         first = false;
       }
       for (; j < reduced.inner; ++j) {
-        result = first ? values[j * stride] : combine<T, How>(result, values[j * stride]);
+        result = first ? static_cast<C>(values[j * stride]) : combine<C, How>(result, values[j * stride]);
         first = false;
       }
     }
@@ -97,29 +99,31 @@ struct ReduceKernel {
   }
 };
 
-template <Combine How, class Space, class T>
-void reduce(const Space& space, const ReducePlan& plan, T* out, const T* in) {
+template <Combine How, class Space, class O, class T>
+void reduce(const Space& space, const ReducePlan& plan, O* out, const T* in) {
   const Outer<2> kept(plan.kept);
   const Outer<2> reduced(plan.reduced);
   if (kept.inner > 1 && kept.inner_strides[0] == 1 && kept.inner_strides[1] == 1) {
-    using Kernel = ReduceKernel<T, How, true>;
+    using Kernel = ReduceKernel<O, T, How, true>;
     const std::int64_t chunks = (kept.inner + Kernel::width - 1) / Kernel::width;
     for_blocks(space, "mtf::reduce", kept.size * chunks, Kernel{kept, reduced, chunks, out, in});
   } else {
-    for_blocks(space, "mtf::reduce", kept.size * kept.inner, ReduceKernel<T, How, false>{kept, reduced, kept.inner, out, in});
+    for_blocks(space, "mtf::reduce", kept.size * kept.inner, ReduceKernel<O, T, How, false>{kept, reduced, kept.inner, out, in});
   }
 }
 
-template <class Space, class T>
-void execute(const Space& space, const ReducePlan& plan, T* out, const T* in) {
+template <class Space, class O, class T>
+void execute(const Space& space, const ReducePlan& plan, O* out, const T* in) {
   if constexpr (std::is_same_v<T, bool>) {
     if (plan.combine == Combine::logical_and) return reduce<Combine::logical_and>(space, plan, out, in);
     if (plan.combine == Combine::logical_or) return reduce<Combine::logical_or>(space, plan, out, in);
   }
   switch (plan.combine) {
+    case Combine::logical_or:
     case Combine::max: return reduce<Combine::max>(space, plan, out, in);
+    case Combine::logical_and:
     case Combine::min: return reduce<Combine::min>(space, plan, out, in);
-    default: return reduce<Combine::sum>(space, plan, out, in);
+    case Combine::sum: return reduce<Combine::sum>(space, plan, out, in);
   }
 }
 

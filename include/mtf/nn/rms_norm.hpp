@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/ops/arithmetic.hpp>
+#include <mtf/ops/cast.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/elementary.hpp>
 #include <mtf/ops/reduce.hpp>
@@ -20,7 +21,8 @@ struct RmsNorm {
 
   template <operand X>
   constexpr auto operator()(const X& x) const {
-    return x * rsqrt(reduce_mean<Model>(square(x)) + epsilon) * scale;
+    const auto wide = cast<computed<T>>(x);  // the norm is taken in float where x is bfloat16
+    return cast<T>(wide * rsqrt(reduce_mean<Model>(square(wide)) + epsilon) * cast<computed<T>>(scale));
   }
 };
 

@@ -86,10 +86,12 @@ inline constexpr bool divisible = floating<element_of<X>>;
 /// differences of tensors pending over the same axes stay pending. No communication otherwise.
 template <operand X, operand Y>
 constexpr auto operator+(const X& x, const Y& y) {
+  static_assert(detail::counts<X> && detail::counts<Y>, "mtf: " MTF_RULE_SUM_OF_BOOL);
   return detail::map_checked(detail::checked<X, Y>{}, "add", functions::Add{}, x, y);
 }
 template <operand X, operand Y>
 constexpr auto operator-(const X& x, const Y& y) {
+  static_assert(detail::counts<X> && detail::counts<Y>, "mtf: " MTF_RULE_SUM_OF_BOOL);
   return detail::map_checked(detail::checked<X, Y>{}, "subtract", functions::Subtract{}, x, y);
 }
 template <operand X, operand Y>
@@ -105,7 +107,7 @@ constexpr auto operator/(const X& x, const Y& y) {
 template <operand X, scalar C>
 constexpr auto operator*(const X& x, C c) {
   if constexpr (!any_poisoned<X>) {
-    constexpr bool fits = std::floating_point<element_of<X>> || std::integral<C>;
+    constexpr bool fits = floating<element_of<X>> || std::integral<C>;
     static_assert(fits, "mtf: an integer tensor times a floating-point number would lose the fraction; cast<float>(x) first");
   }
   return detail::map_named("scale", detail::Scale{static_cast<double>(c)}, x);

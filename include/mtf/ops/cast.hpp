@@ -6,28 +6,7 @@
 namespace mtf {
 inline namespace v0 {
 
-namespace detail {
-
-template <class To>
-struct Convert {
-  template <class X>
-  MTF_FUNCTION constexpr To operator()(const X& x) const {
-    return static_cast<To>(x);
-  }
-};
-
-}  // namespace detail
-
 namespace untyped {
-
-template <class E, class To, class From>
-[[nodiscard]] constexpr Ref<Value> convert(E& engine, const Ref<Value>& x) {
-  complete(*x, "cast");
-  Ref<Value> result = make_value(engine, x->placement, element_type_of<To>::value);
-  const StridedShape shape = row_major(x->placement);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, mtf::detail::Convert<To>{}, out<To>(result), in<From>(x));
-  return result;
-}
 
 template <class E, class To, class From>
 class CastGradient final : public Operation {

@@ -55,13 +55,24 @@ template <class E, class T>
   return {};
 }
 
+/// `T` is an element type or ElementTypes<master, slice, activation>.
 template <class E, class T>
-MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, const Scope& path, const init::Initializer& initializer, const ShapeValue& shape,
-                                     std::uint64_t seed) {
+MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, const Scope& path, const init::Initializer& initializer,
+                                               const ShapeValue& shape, std::uint64_t seed) {
+  using M = typename mtf::detail::TypesOf<T>::master;
+  using S = typename mtf::detail::TypesOf<T>::slice;
+  using A = typename mtf::detail::TypesOf<T>::activation;
   require_legal(engine, "variable", shape);
-  registry.require_free(path);
+  registry.require_new(engine, path);
   const Key key{seed, hash_text(path.view())};
-  return registry.add(path, initial<E, T>(engine, place(engine.rules, shape), initializer, key), &element_operations<E, T>, true);
+  // Drawn in the master type, so that a program that starts from a checkpoint starts alike.
+  const Ref<Value> value = convert<E, S, M>(engine, initial<E, M>(engine, place(engine.rules, shape), initializer, key));
+  SliceOperations operations{.elements = &element_operations<E, S>, .master = element_type_of<M>::value};
+  if constexpr (!std::same_as<S, A>) {
+    operations.to_activation = [](const Ref<Value>& x) { return convert<E, A, S>(static_cast<E&>(x->backend()), x); };
+    operations.to_slice = [](const Ref<Value>& x) { return convert<E, S, A>(static_cast<E&>(x->backend()), x); };
+  }
+  return registry.add(path, value, &element_operations<E, A>, true, operations);
 }
 
 }  // namespace untyped
@@ -73,6 +84,10 @@ struct not_trainable {
   static_assert(always_false<T>, "mtf: a variable is float or double; integers are tensors, see constant and from_global");
 };
 
+template <class T>
+inline constexpr bool trainable_types =
+    floating<typename TypesOf<T>::master> && floating<typename TypesOf<T>::slice> && floating<typename TypesOf<T>::activation>;
+
 template <class T, class World, class... Dims>
 constexpr auto make_variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
   using E = typename World::engine_type;
@@ -82,11 +97,12 @@ constexpr auto make_variable(World& world, const Scope& path, const init::Initia
 
 }  // namespace detail
 
-/// A new variable of shape [Dims...], named by its path in the world's registry. Errors: a path already in use; dims that
+/// A new variable of shape [Dims...], named by its path in the world's registry; `T` is one element type, or three: ElementTypes<master,
+/// slice, activation>. Errors: a path already in use; dims that
 /// cannot be placed. No communication: each rank draws its own slice of the one global initial value.
-template <element T, static_dim... Dims, class World>
+template <variable_element T, static_dim... Dims, class World>
 constexpr auto variable(World& world, const Scope& path, const init::Initializer& initializer) {
-  if constexpr (!floating<T>) {
+  if constexpr (!detail::trainable_types<T>) {
     return poisoned(detail::not_trainable<T>{});
   } else if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
@@ -95,10 +111,10 @@ constexpr auto variable(World& world, const Scope& path, const init::Initializer
   }
 }
 /// The same for dims given as values: `variable<float>(world, "w", init::glorot, d_model, d_ff)`.
-template <element T, class World, dim_like... Dims>
+template <variable_element T, class World, dim_like... Dims>
   requires(sizeof...(Dims) > 0)
 constexpr auto variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
-  if constexpr (!floating<T>) {
+  if constexpr (!detail::trainable_types<T>) {
     return poisoned(detail::not_trainable<T>{});
   } else if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});

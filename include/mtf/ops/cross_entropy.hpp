@@ -108,6 +108,7 @@ template <class E, class T, class Id>
 /// loss[rows] of logits[rows..., Vocabulary] and integer targets[rows]: -sum of target weight * log softmax, plus the z-loss. A
 /// target outside [0, extent) has no class and contributes the z-loss (and the smoothing) only.
 ///
+/// Logits of bfloat16 are taken as floats and give a loss of floats.
 /// Communication if Vocabulary is split: three allreduces of `rows` elements (max, sum, target logit); none in the gradient.
 /// Source: softmax_cross_entropy_with_logits of Mesh-TensorFlow's layers.
 template <dim_like Vocabulary, operand Logits, operand Targets>
@@ -127,7 +128,9 @@ constexpr auto cross_entropy(const Logits& logits, const Targets& targets, const
       using Rows = select_dims<remaining(dims_of<Logits>::shape(), static_shape<Vocabulary>()), dims_of<Logits>>;
       constexpr bool same_rows = includes(Rows::shape(), dims_of<Targets>::shape()) && Rows::size == dims_of<Targets>::size;
       static_assert(same_rows, "mtf: cross_entropy: the targets need the logits' dims without the vocabulary");
-      if constexpr (same_rows) {
+      if constexpr (same_rows && std::same_as<element_of<Logits>, bfloat16>) {
+        return cross_entropy<Vocabulary>(cast<float>(logits), targets, options);
+      } else if constexpr (same_rows) {
         using T = element_of<Logits>;
         using E = typename world_of<Logits>::engine_type;
         const std::array<Array, 2> arrays{detail::array_of(logits), detail::array_of(targets)};

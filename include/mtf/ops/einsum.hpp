@@ -83,10 +83,10 @@ template <class E, class T>
 
 }  // namespace detail
 
-/// Contraction of complete values to the dims of `to`, all of which some operand has. Local; pending over the axes of the
-/// split dims summed out. More than two operands go pairwise from the left, keeping the dims that are still needed.
+namespace detail {
+
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> contract(E& engine, std::span<const Ref<Value>> xs, const Placement& to) {
+[[nodiscard]] constexpr Ref<Value> contract_all(E& engine, std::span<const Ref<Value>> xs, const Placement& to) {
   AxisSet split;
   for (const Ref<Value>& x : xs) split |= x->placement.split_axes();
   Ref<Value> result = xs[0];
@@ -102,6 +102,22 @@ template <class E, class T>
   }
   result->block->pending = split - to.split_axes();
   return result;
+}
+
+}  // namespace detail
+
+/// Contraction of complete values to the dims of `to`, all of which some operand has. Local; pending over the axes of the
+/// split dims summed out. More than two operands go pairwise from the left, keeping the dims that are still needed.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> contract(E& engine, std::span<const Ref<Value>> xs, const Placement& to) {
+  if constexpr (std::same_as<T, bfloat16>) {
+    // BLAS knows float and double: products are made, summed and kept between operands in float, and rounded once.
+    InlineVector<Ref<Value>, Operation::max_inputs> floats;
+    for (const Ref<Value>& x : xs) floats.push_back(convert<E, float, bfloat16>(engine, x));
+    return settle(engine, detail::contract_all<E, float>(engine, {floats.begin(), xs.size()}, to));
+  } else {
+    return detail::contract_all<E, T>(engine, xs, to);
+  }
 }
 
 template <class E, class T>
@@ -233,6 +249,7 @@ template <class... Out>
 
 template <class Out, class X, class... Xs>
 constexpr auto einsum_to(const X& x, const Xs&... xs) {
+  static_assert(counts<X>, "mtf: einsum: " MTF_RULE_SUM_OF_BOOL);
   static_assert(sizeof...(Xs) < Operation::max_inputs, "mtf: einsum takes at most 8 operands; multiply some of them first");
   using T = element_of<X>;
   using E = typename world_of<X>::engine_type;

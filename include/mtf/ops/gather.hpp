@@ -35,11 +35,13 @@ class GatherGradient final : public Operation {
     if (!sink.wants(0)) return;
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
-    Ref<Value> result = make_value(engine, table, element_type_of<T>::value);
+    using C = computed<T>;  // rows that meet are summed in it
+    Ref<Value> result = make_value(engine, table, element_type_of<C>::value);
     ScatterAddPlan plan{detail::plan_gather(engine, gradient->placement, table, ids->placement, table.dims[gathered])};
     plan.table_size = table.local_size();
-    engine.run(plan, out<T>(result), in<T>(gradient), in<Id>(ids));
+    engine.run(plan, out<C>(result), in<C>(convert<E, C, T>(engine, gradient)), in<Id>(ids));
     result->block->pending = axes_lost(gradient->placement, table);
+    if constexpr (std::same_as<T, bfloat16>) result = settle(engine, result);
     sink.add(0, result);
   }
 };

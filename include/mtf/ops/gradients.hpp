@@ -42,7 +42,7 @@ constexpr std::array<poisoned, N> all_poisoned(Reason) {
 template <class World, class T, class... Dims>
 Tensor<World, T, Dims...> plain(const Tensor<World, T, Dims...>&);
 template <class World, class T, class... Dims>
-Tensor<World, T, Dims...> plain(const Variable<World, T, Dims...>&);
+Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<World, T, Dims...>&);
 
 constexpr Ref<Value> or_zeros(const Ref<Value>& gradient, const Array& x, const ElementOperations* elements) {
   if (gradient) return gradient;

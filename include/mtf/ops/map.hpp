@@ -43,7 +43,13 @@ template <class F, class T, std::size_t... I>
 inline constexpr bool invocable_on_duals<F, T, std::index_sequence<I...>> = std::is_invocable_r_v<Dual<T>, const F&, std::enable_if_t<sizeof(I) != 0, Dual<T>>...>;
 /// Whether F can be evaluated on N dual numbers.
 template <class F, class T, std::size_t N>
-inline constexpr bool differentiable = invocable_on_duals<F, T, std::make_index_sequence<N>>;
+inline constexpr bool differentiable = invocable_on_duals<F, computed<T>, std::make_index_sequence<N>>;
+
+/// Element type of f's result on operands of these types. Elements of bfloat16 are floats to f, and its float results are rounded back.
+template <class R, class T>
+using rounded_back = std::conditional_t<std::same_as<R, computed<T>>, T, R>;
+template <class F, class T, class... Ts>
+using map_result = rounded_back<std::remove_cvref_t<decltype(std::declval<const F&>()(computed<T>{}, computed<Ts>{}...))>, T>;
 
 template <std::size_t N>
 [[nodiscard]] constexpr ShapeValue map_shape(const std::array<Array, N>& xs) {
@@ -74,6 +80,9 @@ template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> scale(E& engine, const Ref<Value>& x, double factor) {
   if (factor == 1) return x;
   if (!x->block->scattered.empty()) complete(*x, "scale");
+  if constexpr (std::same_as<T, bfloat16>) {
+    if (!x->pending().empty()) return mtf::detail::as_wide(scale<E, float>(engine, mtf::detail::widened(engine, x), factor));
+  }
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
   result->block->pending = x->pending();
   const StridedShape shape = row_major(x->placement);
@@ -135,12 +144,31 @@ template <class E, class R, class T, class F, std::size_t N>
   if (!stays_pending) {
     for (const Array& x : xs) complete(*x.value, name);
   }
-  Array result{new_value(engine, name, mtf::detail::map_shape(xs), element_type_of<R>::value), {}};
+  const ShapeValue dims = mtf::detail::map_shape(xs);
+  require_legal(engine, name, dims);
+  const Placement placement = place(engine.rules, dims);
+  Array result;
+  const auto run = [&]<class Out, class Held>(std::type_identity<Out>, std::type_identity<Held>, const std::array<Ref<Value>, N>& values) {
+    const StridedShape shape = row_major(placement);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(values[I]->placement)...))}, f, out<Out>(result.value), in<Held>(values[I])...);
+    }(std::make_index_sequence<N>{});
+  };
+  std::array<Ref<Value>, N> values;
+  for (std::size_t i = 0; i < N; ++i) values[i] = xs[i].value;
+  bool in_float = false;
+  if constexpr (linear_function<F> && std::same_as<T, bfloat16>) in_float = stays_pending && !xs[0].value->pending().empty();
+  if (in_float) {
+    if constexpr (linear_function<F> && std::same_as<T, bfloat16>) {
+      for (Ref<Value>& value : values) value = mtf::detail::widened(engine, value);
+      result.value = make_wide(engine, placement);
+      run(std::type_identity<float>{}, std::type_identity<float>{}, values);
+    }
+  } else {
+    result.value = make_value(engine, placement, element_type_of<R>::value);
+    run(std::type_identity<R>{}, std::type_identity<T>{}, values);
+  }
   if (stays_pending) result.value->block->pending = xs[0].value->pending();
-  const StridedShape shape = row_major(result.value->placement);
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(xs[I].value->placement)...))}, f, out<R>(result.value), in<T>(xs[I].value)...);
-  }(std::make_index_sequence<N>{});
   if constexpr (floating<R> && std::same_as<R, T> && !without_gradient<F>) {
     if (records(engine, xs)) {
       if constexpr (linear_function<F>) {
@@ -173,8 +201,8 @@ constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... 
   } else {
     using World = world_of<X>;
     using T = element_of<X>;
-    using R = std::remove_cvref_t<decltype(f(T{}, element_of<Xs>{}...))>;
-    static_assert(element<R>, "mtf: the function given to map must return an element type (float, double, int32, int64, bool)");
+    using R = map_result<F, T, element_of<Xs>...>;
+    static_assert(element<R>, "mtf: the function given to map must return an element type (float, double, bfloat16, int32, int64, bool)");
     using E = typename World::engine_type;
     const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
     E& engine = static_cast<E&>(arrays[0].value->backend());
@@ -193,6 +221,7 @@ constexpr auto map_checked(Checked, const char* name, const F& f, const Xs&... x
 /// y[dims] = f(x[...], ...): applies f to each element; operands broadcast by name, and the output's dims follow
 /// Mesh-TensorFlow's rule (`broadcast_shape`). At most 6 operands of one element type; f may return another one.
 ///
+/// Elements of bfloat16 are floats to f; its float results are rounded back.
 /// The gradient evaluates f on dual numbers, so its call operator must be a template, or take the element type and `Dual`
 /// of it, and use the functions of this header (`mtf::exp`, `mtf::max`, ...) found by argument-dependent lookup.
 /// Communication: none, but pending operands are completed unless f is a `linear_function`.

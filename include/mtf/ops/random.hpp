@@ -18,9 +18,12 @@ template <class E, class T>
   StridedShape global = row_major(placement);
   std::int64_t stride = 1;
   for (int i = placement.rank() - 1; i >= 0; --i) {
-    global[i].stride = stride;
-    plan.index += stride * slice_begin(placement.dims[i], engine.mesh(), engine.coordinates);
-    stride *= placement.dims[i].extent;
+    const PlacedDim& dim = placement.dims[i];
+    const bool strided = engine.rows != nullptr && dim.name == engine.rows->dim && dim.extent == engine.rows->extent;
+    const std::int64_t count = strided ? engine.rows->count : 1;
+    global[i].stride = stride * count;
+    plan.index += stride * (slice_begin(dim, engine.mesh(), engine.coordinates) * count + (strided ? engine.rows->first : 0));
+    stride *= dim.extent * count;
   }
   const StridedShape local = row_major(placement);
   plan.loop = collapse(loop_over(local, local, global));
@@ -41,9 +44,19 @@ class DropoutGradient final : public Operation {
   /// x * mask. The mask is the same on all replicas, so a sum stays pending.
   [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask) {
     if (!x->block->scattered.empty() || !(x->pending() & mask->placement.split_axes()).empty()) complete(*x, "dropout");
+    const StridedShape shape = row_major(x->placement);
+    if constexpr (std::same_as<T, bfloat16>) {
+      if (!x->pending().empty()) {
+        const Ref<Value> sum = mtf::detail::widened(engine, x);
+        Ref<Value> kept = make_wide(engine, x->placement);
+        kept->block->pending = x->pending();
+        engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<float>(kept), in<float>(sum),
+                   in<bfloat16>(mask));
+        return kept;
+      }
+    }
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     result->block->pending = x->pending();
-    const StridedShape shape = row_major(x->placement);
     engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<T>(result), in<T>(x),
                in<T>(mask));
     return result;

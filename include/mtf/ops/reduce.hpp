@@ -13,7 +13,7 @@ namespace untyped {
   if (!x->block->scattered.empty()) complete(*x, "broadcast");
   // A sum that is pending over an axis that splits a new dim cannot stay pending: the slices differ along it.
   if (!(x->pending() & to.split_axes()).empty()) complete(*x, "broadcast");
-  Ref<Value> result = make_value(backend, to, x->type());
+  Ref<Value> result = make_like(backend, to, *x);
   result->block->pending = x->pending();
   backend.copy(plan_copy(row_major(to), row_major(x->placement)), *result->block, *x->block);
   return result;
@@ -35,7 +35,14 @@ class SumGradient final : public Operation {
 template <class E, class T>
 [[nodiscard]] constexpr Array reduce_sum(E& engine, const Array& x, const ShapeValue& shape, double factor, const char* name) {
   require_legal(engine, name, shape);
-  Array result{scale<E, T>(engine, sum_to<E, T>(engine, x.value, place(engine.rules, shape)), factor), {}};
+  const Placement to = place(engine.rules, shape);
+  Array result;
+  if constexpr (std::same_as<T, bfloat16>) {
+    if (!x.value->block->scattered.empty()) complete(*x.value, name);
+    result.value = settle(engine, scale<E, float>(engine, sum_in_float(engine, x.value, to), factor));
+  } else {
+    result.value = scale<E, T>(engine, sum_to<E, T>(engine, x.value, to), factor);
+  }
   if constexpr (floating<T>) {
     if (records(engine, {x})) {
       auto* operation = make<SumGradient<E, T>>();
@@ -167,6 +174,7 @@ constexpr auto reduce_named(const X& x, const Form& form) {
 /// pending over the axes that split the reduced dims. Gradient: broadcast.
 template <dim_like... Reduced, operand X>
 constexpr auto reduce_sum(const X& x) {
+  static_assert(detail::counts<X>, "mtf: reduce_sum: " MTF_RULE_SUM_OF_BOOL);
   return detail::reduce_named<Reduced...>(x, []<class E>(E& engine, const Array& array, const ShapeValue& kept) {
     return untyped::reduce_sum<E, element_of<X>>(engine, array, kept, 1.0, "reduce_sum");
   });

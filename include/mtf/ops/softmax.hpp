@@ -3,6 +3,7 @@
 
 #include <mtf/ops/along.hpp>
 #include <mtf/ops/arithmetic.hpp>
+#include <mtf/ops/cast.hpp>
 #include <mtf/ops/reduce.hpp>
 
 namespace mtf {
@@ -184,6 +185,15 @@ constexpr Ref<Value> extra_logit(const X& x, const Extra& extra) {
   }
 }
 
+template <class Extra>
+constexpr auto in_float(const Extra& extra) {
+  if constexpr (scalar<Extra>) {
+    return extra;
+  } else {
+    return cast<float>(extra);
+  }
+}
+
 template <class D, class X, class... Extra>
 constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* name, auto reduces, const Extra&... extra) {
   if constexpr (any_poisoned<X, Extra...>) {
@@ -196,7 +206,9 @@ constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* 
     constexpr bool fits = (is_extra_logit<D, X, Extra>() && ...);
     static_assert(fits, "mtf: softmax: an extra logit is a number, or a tensor of x's world and element type with dims of x only, without the one "
                         "that is summed over");
-    if constexpr (!known || !floats || !fits) {
+    if constexpr (known && floats && fits && std::same_as<element_of<X>, bfloat16>) {
+      return cast<bfloat16>(softmax_named<D>(cast<float>(x), kind, name, reduces, in_float(extra)...));
+    } else if constexpr (!known || !floats || !fits) {
       return poisoned{};
     } else {
       using E = typename world_of<X>::engine_type;

@@ -21,13 +21,12 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
-    const Ref<Value> gradient = gradients.value(i);
-    complete(*gradient, state.path.view().data());
+    const Ref<Value> gradient = mtf::detail::gradient_for_update(gradients, i);
     VariableState& first = mtf::detail::slot(registry, state, "adam_m");
     VariableState& second = mtf::detail::slot(registry, state, "adam_v");
-    Ref<Value> w = mtf::detail::writable(state);
-    Ref<Value> m = mtf::detail::writable(first);
-    Ref<Value> v = mtf::detail::writable(second);
+    Ref<Value> w = state.writable();
+    Ref<Value> m = first.writable();
+    Ref<Value> v = second.writable();
     const AdamPlan plan{.count = gradient->block->count(), .rate = rate, .beta1 = options.beta1, .beta2 = options.beta2,
                         .epsilon = options.epsilon, .decay = options.weight_decay};
     engine.run(plan, out<T>(w), out<T>(m), out<T>(v), in<T>(gradient));
@@ -45,6 +44,8 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
 /// Communication of a step: what completes the gradients, see Sgd.
 template <class World, floating T>
 class Adam {
+  static_assert(std::floating_point<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
+
  public:
   constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}
 

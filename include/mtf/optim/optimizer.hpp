@@ -13,24 +13,25 @@ namespace detail {
 
 template <class T>
 constexpr void require_type(const VariableState& state) {
-  if (state.leaf.value->type() != element_type_of<T>::value) {
-    raise("optimizer", "variable \"" + std::string(state.path.view()) + "\" is " + std::string(name_of(state.leaf.value->type())) +
+  if (state.slice()->type() != element_type_of<T>::value) {
+    raise("optimizer", "variable \"" + std::string(state.path.view()) + "\" is kept as " + std::string(name_of(state.slice()->type())) +
                            ", the optimizer updates " + std::string(name_of(element_type_of<T>::value)));
   }
 }
 
-/// Memory of a variable that may be written: its own if nobody holds the present version, else a copy.
-[[nodiscard]] constexpr Ref<Value> writable(const VariableState& state) {
-  const Ref<Value>& value = state.leaf.value;
-  if (value->references == 1 && value->block->references == 1 && !value->block->lent) return value;
-  return VariableState::copy_of(*value);
+/// The i-th gradient, complete and in the variable's slice type.
+[[nodiscard]] constexpr Ref<Value> gradient_for_update(const VariableGradients& gradients, std::size_t i) {
+  const VariableState& state = *gradients.variables[i];
+  const Ref<Value> gradient = gradients.value(i);
+  complete(*gradient, state.path.view().data());
+  return state.to_slice(gradient);
 }
 
 /// The optimizer's own variable beside `state`: its path, "/" and `name`; zero at first, not trainable.
 [[nodiscard]] constexpr VariableState& slot(Registry& registry, const VariableState& state, std::string_view name) {
   const Scope path = state.path / name;
   if (VariableState* found = registry.find(path.view())) return *found;
-  const ElementOperations* elements = state.leaf.node->elements;
+  const ElementOperations* elements = state.types.elements;
   return registry.add(path, elements->fill(state.leaf.value->backend(), state.placement(), 0.0), elements, false);
 }
 

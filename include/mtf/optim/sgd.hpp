@@ -14,15 +14,14 @@ MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGra
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
-    const Ref<Value> gradient = gradients.value(i);
-    complete(*gradient, state.path.view().data());
+    const Ref<Value> gradient = mtf::detail::gradient_for_update(gradients, i);
     const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum};
-    Ref<Value> w = mtf::detail::writable(state);
+    Ref<Value> w = state.writable();
     if (momentum == 0) {
       engine.run(plan, out<T>(w), in<T>(gradient));
     } else {
       VariableState& velocity = mtf::detail::slot(registry, state, "momentum_v");
-      Ref<Value> v = mtf::detail::writable(velocity);
+      Ref<Value> v = velocity.writable();
       engine.run(plan, out<T>(w), out<T>(v), in<T>(gradient));
       velocity.assign(std::move(v));
     }
@@ -35,10 +34,12 @@ MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGra
 /// w -= v with v = momentum v + rate g. (Mesh-TensorFlow's momentum optimizer applies the velocity of the step before;
 /// that is a fault and not copied.)
 ///
-/// `T` is the element type of the variables. Communication of a step: what completes the gradients, one allreduce for each
+/// `T` is the slice type of the variables. Communication of a step: what completes the gradients, one allreduce for each
 /// variable that is replicated over an axis of the batch.
 template <class World, floating T>
 class Sgd {
+  static_assert(std::floating_point<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
+
  public:
   constexpr explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}
 

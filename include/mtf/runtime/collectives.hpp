@@ -34,7 +34,9 @@ void combine_extreme(void* in, void* inout, int* count, MPI_Datatype*) {
   const T* a = static_cast<const T*>(in);
   T* b = static_cast<T*>(inout);
   for (int i = 0; i < *count; ++i) {
-    if (a[i] != a[i] || (Max ? a[i] > b[i] : a[i] < b[i])) b[i] = a[i];
+    const computed<T> x = a[i];
+    const computed<T> y = b[i];
+    if (x != x || (Max ? x > y : x < y)) b[i] = a[i];
   }
 }
 
@@ -42,11 +44,12 @@ void combine_extreme(void* in, void* inout, int* count, MPI_Datatype*) {
 class Operations {
  public:
   static MPI_Op of(Combine combine, ElementType type) {
-    const bool floats = type == ElementType::float32 || type == ElementType::float64;
+    const int kind = type == ElementType::float32 ? 0 : type == ElementType::float64 ? 1 : type == ElementType::bfloat16 ? 2 : -1;
     switch (combine) {
-      case Combine::sum: return MPI_SUM;
-      case Combine::max: return floats ? instance().extreme_[type == ElementType::float64][1] : MPI_MAX;
-      case Combine::min: return floats ? instance().extreme_[type == ElementType::float64][0] : MPI_MIN;
+      // A sum of bools is one whose terms are false but for one rank's: programs cannot count with them.
+      case Combine::sum: return type == ElementType::boolean ? MPI_LOR : MPI_SUM;
+      case Combine::max: return kind >= 0 ? instance().extreme_[kind][1] : MPI_MAX;
+      case Combine::min: return kind >= 0 ? instance().extreme_[kind][0] : MPI_MIN;
       case Combine::logical_and: return MPI_LAND;
       case Combine::logical_or: return MPI_LOR;
     }
@@ -59,12 +62,14 @@ class Operations {
     MPI_Op_create(&combine_extreme<float, true>, 1, &extreme_[0][1]);
     MPI_Op_create(&combine_extreme<double, false>, 1, &extreme_[1][0]);
     MPI_Op_create(&combine_extreme<double, true>, 1, &extreme_[1][1]);
+    MPI_Op_create(&combine_extreme<bfloat16, false>, 1, &extreme_[2][0]);
+    MPI_Op_create(&combine_extreme<bfloat16, true>, 1, &extreme_[2][1]);
   }
   static Operations& instance() {
     static Operations operations;
     return operations;
   }
-  MPI_Op extreme_[2][2]{};
+  MPI_Op extreme_[3][2]{};
 };
 
 /// A datatype of `count` elements in a row, for counts that do not fit into an int.
@@ -118,11 +123,40 @@ namespace collectives {
 
 inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type, Combine combine);
 inline int all_gather(const Group& group, const void* in, void* out, std::int64_t in_count, ElementType type);
+inline int all_to_all(const Group& group, const void* in, void* out, std::int64_t count, ElementType type);
+
+/// in: [group.size, out_count]; out: the own part of the sum. Each part is sent to its owner, who adds in float in the order of the
+/// ranks and rounds once: MPI would round at every hop, and has no bfloat16.
+inline int reduce_scatter_bfloat16(const Group& group, const void* in, void* out, std::int64_t out_count) {
+  static thread_local std::vector<bfloat16> parts;  // kept: a training step allocates nothing
+  parts.resize(static_cast<std::size_t>(out_count * group.size));
+  const int calls = all_to_all(group, in, parts.data(), out_count * group.size, ElementType::bfloat16);
+  auto* result = static_cast<bfloat16*>(out);
+  for (std::int64_t i = 0; i < out_count; ++i) {
+    float sum = 0;
+    for (int rank = 0; rank < group.size; ++rank) sum += parts[static_cast<std::size_t>(rank * out_count + i)];
+    result[i] = bfloat16(sum);
+  }
+  return calls;
+}
+/// In place: the bytes of an allreduce, one rounding of the sum, the same bits everywhere.
+inline int all_reduce_bfloat16(const Group& group, void* data, std::int64_t count) {
+  static thread_local std::vector<bfloat16> padded, part;
+  const std::int64_t each = (count + group.size - 1) / group.size;
+  padded.assign(static_cast<std::size_t>(each * group.size), bfloat16());
+  part.resize(static_cast<std::size_t>(each));
+  std::copy_n(static_cast<const bfloat16*>(data), count, padded.data());
+  int calls = reduce_scatter_bfloat16(group, padded.data(), part.data(), each);
+  calls += all_gather(group, part.data(), padded.data(), each, ElementType::bfloat16);
+  std::copy_n(padded.data(), count, static_cast<bfloat16*>(data));
+  return calls;
+}
 
 /// In place. Every member receives the same bits: by MPI_Allreduce where it was seen to do so, else by a reduce-scatter of
 /// the part that divides evenly and an allgather, which leaves no room for different orders of summation.
 inline int all_reduce(const Group& group, void* data, std::int64_t count, ElementType type, Combine combine) {
   if (group.size == 1 || count == 0) return 0;
+  if (type == ElementType::bfloat16 && combine == Combine::sum) return all_reduce_bfloat16(group, data, count);
   const std::int64_t width = bytes_of(type);
   if (!group.equal_sums && combine == Combine::sum) {
     const std::int64_t each = (count + group.size - 1) / group.size;
@@ -146,6 +180,7 @@ inline int all_reduce(const Group& group, void* data, std::int64_t count, Elemen
 
 /// in: [group.size, out_count]; out: the own part, combined.
 inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type, Combine combine) {
+  if (type == ElementType::bfloat16 && combine == Combine::sum) return reduce_scatter_bfloat16(group, in, out, out_count);
   const std::int64_t width = bytes_of(type);
   const MPI_Op operation = detail::Operations::of(combine, type);
   if (out_count <= mpi_count_limit) {

@@ -40,7 +40,8 @@ MTF_NOINLINE inline void check_mpi(int code, const std::string& what) {
     case ElementType::float64: return MPI_DOUBLE;
     case ElementType::int32: return MPI_INT32_T;
     case ElementType::int64: return MPI_INT64_T;
-    case ElementType::boolean: return MPI_CXX_BOOL;
+    case ElementType::boolean: return MPI_UINT8_T;  // takes maxima and logical operations in every MPI
+    case ElementType::bfloat16: return MPI_UINT16_T;
   }
   return MPI_DATATYPE_NULL;
 }

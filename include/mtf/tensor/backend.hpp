@@ -22,20 +22,40 @@ class Node;
 /// * pending(set): the block is this rank's partial sum; the value is the sum over the set;
 /// * scattered(set): summed, but of the local array seen as [outer, parts, inner] the block holds [outer, 1, inner], the
 ///   part of this rank's position along the set.
+///
+/// Partial sums of bfloat16 are held in float (`wide`) until they are completed, or until someone asks for them as they are.
 struct Block : Counted {
   Backend* backend = nullptr;
   void* data = nullptr;  ///< null in a dry run
   std::int64_t bytes = 0;
   ElementType type{};
+  bool wide = false;  ///< a partial sum of bfloat16 whose elements are floats for now
   bool lent = false;  ///< memory of the user's own: never written, never freed here
   AxisSet pending;
   AxisSet scattered;
   std::int64_t outer = 1;  ///< of a scattered block
   std::int64_t inner = 1;
 
-  [[nodiscard]] constexpr std::int64_t count() const { return bytes / bytes_of(type); }
+  [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
+  [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }
 };
 using Buffer = Ref<Block>;
+
+/// A function whose graph is kept apart from that around it (see ops/custom_gradient.hpp). Scopes nest.
+struct CaptureScope {
+  std::int64_t number = 0;
+  const CaptureScope* outer = nullptr;
+  const char* operation = "";
+};
+
+/// A dim of which every `count`-th row is there, beginning with `first`: what a microbatch sees of a batch. Random numbers follow
+/// the rows of the whole.
+struct StridedRows {
+  Name dim;
+  std::int64_t extent = 0;  ///< rows that are there
+  std::int64_t count = 1;
+  std::int64_t first = 0;
+};
 
 /// The world as operations see it. A running world implements it with Kokkos and MPI, a dry run records what it is
 /// asked for. Handles keep their backend alive; after the world has ended only their destruction is allowed.
@@ -48,6 +68,11 @@ class Backend {
   bool recording = true;   ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
   std::uint64_t used_rules = 0;  ///< bit r: a dim of rule r has occurred in a tensor
+  std::int64_t next_pass = 1;           ///< number of the next gradient pass
+  std::int64_t next_scope = 1;          ///< number of the next capture scope
+  const CaptureScope* scope = nullptr;  ///< the innermost open one; nodes made now belong to it
+  const StridedRows* rows = nullptr;    ///< of the microbatch that is running
+  const char* replaying = nullptr;      ///< the operation whose gradient calls a function of the user's now
   Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
 
@@ -74,6 +99,11 @@ class Backend {
   constexpr virtual void communicate(const CollectivePlan& plan, Block& out, const Block& in) = 0;
   /// Moves elements, whatever their type.
   constexpr virtual void copy(const CopyPlan& plan, Block& out, const Block& in) = 0;
+  /// Rounds a wide block to bfloat16, in place. A backend without data only notes it.
+  constexpr virtual void narrow(Block& block) {
+    block.bytes = block.count() * bytes_of(block.type);
+    block.wide = false;
+  }
 };
 
 constexpr void dispose(Backend* backend) { delete backend; }

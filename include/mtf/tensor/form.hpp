@@ -1,6 +1,7 @@
 // What every untyped operation needs: legality at run time, results, recording, typed access to blocks.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <span>
 #include <utility>
@@ -24,6 +25,9 @@ struct Out {
 };
 template <class T>
 [[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
+  if constexpr (std::same_as<T, bfloat16>) {
+    if (value->block->wide) value->block->backend->narrow(*value->block);
+  }
   return {*value->block};
 }
 template <class T>
@@ -48,10 +52,13 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, cons
 /// Whether an operation on these inputs joins the graph.
 [[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) {
   if (!backend.recording) return false;
+  bool found = false;
   for (const Array& input : inputs) {
-    if (input.node) return true;
+    if (!input.node) continue;
+    detail::require_visible(*input.node);
+    found = true;
   }
-  return false;
+  return found;
 }
 [[nodiscard]] constexpr bool records(const Backend& backend, std::initializer_list<Array> inputs) {
   return records(backend, std::span<const Array>(inputs.begin(), inputs.size()));
@@ -63,6 +70,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const
   node->id = backend.next_id++;
   node->placement = placement;
   node->elements = elements;
+  if (backend.scope != nullptr) node->scope = backend.scope->number;
   return node;
 }
 
@@ -75,12 +83,45 @@ struct Sum {
   }
 };
 
+template <class To>
+struct Convert {
+  template <class X>
+  MTF_FUNCTION constexpr To operator()(const X& x) const {
+    return static_cast<To>(x);
+  }
+};
+
+/// Takes a partial sum in float for one of bfloat16.
+[[nodiscard]] constexpr Ref<Value> as_wide(const Ref<Value>& sum) {
+  sum->block->type = ElementType::bfloat16;
+  sum->block->wide = true;
+  return sum;
+}
+/// A partial sum of bfloat16, held in float.
+template <class E>
+[[nodiscard]] constexpr Ref<Value> widened(E& engine, const Ref<Value>& x) {
+  if (x->block->wide) return x;
+  Ref<Value> result = make_wide(engine, x->placement);
+  result->block->pending = x->pending();
+  const StridedShape shape = row_major(x->placement);
+  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, Convert<float>{}, out<float>(result), in<bfloat16>(x));
+  return result;
+}
+
 template <class E, class T>
 struct Elements {
   static constexpr ElementType type = element_type_of<T>::value;
 
   static constexpr Ref<Value> add(Ref<Value>&& a, const Value& b) {
     E& engine = static_cast<E&>(a->backend());
+    if constexpr (std::same_as<T, bfloat16>) {
+      if (!a->pending().empty()) {
+        const Ref<Value> term = widened(engine, Ref<Value>(share(b, b.placement)));
+        Ref<Value> sum_so_far = widened(engine, a);
+        a = Ref<Value>();  // so that its memory, if it is nobody else's, takes the sum
+        return as_wide(Elements<E, float>::add(std::move(sum_so_far), *term));
+      }
+    }
     const bool in_place = a->references == 1 && a->block->references == 1 && !a->block->lent;
     Ref<Value> sum = a;
     if (!in_place) {
@@ -110,6 +151,7 @@ inline constexpr ElementOperations element_operations{&detail::Elements<E, T>::a
 template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
   operation->name = name;
+  operation->inputs.reserve(inputs.size());
   for (const Array& input : inputs) operation->inputs.push_back(input.node);
   result.node = make_node(result.value->backend(), result.value->placement, &element_operations<E, T>);
   result.node->operation = operation;
@@ -126,12 +168,47 @@ constexpr void record(Array& result, const char* name, Operation* operation, std
 
 namespace untyped {
 
+/// x with elements of another type, by static_cast; completes a pending sum, so that it is rounded once.
+template <class E, class To, class From>
+[[nodiscard]] constexpr Ref<Value> convert(E& engine, const Ref<Value>& x) {
+  complete(*x, "cast");
+  if constexpr (std::same_as<To, From>) {
+    return x;
+  } else {
+    Ref<Value> result = make_value(engine, x->placement, element_type_of<To>::value);
+    const StridedShape shape = row_major(x->placement);
+    engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, mtf::detail::Convert<To>{}, out<To>(result), in<From>(x));
+    return result;
+  }
+}
+
+/// A sum made in float as bfloat16: a partial one stays in float, a complete one is rounded.
+template <class E>
+[[nodiscard]] constexpr Ref<Value> settle(E& engine, const Ref<Value>& sum) {
+  if (sum->pending().empty()) return convert<E, bfloat16, float>(engine, sum);
+  return mtf::detail::as_wide(sum);
+}
+/// sum_to of bfloat16, in float.
+template <class E>
+[[nodiscard]] constexpr Ref<Value> sum_in_float(E& engine, const Ref<Value>& x, const Placement& to) {
+  Ref<Value> result = make_value(engine, to, ElementType::float32);
+  result->block->pending = x->pending() | axes_lost(x->placement, to);
+  const ReducePlan plan = plan_reduce(row_major(to), row_major(x->placement), Combine::sum);
+  if (x->block->wide) {
+    engine.run(plan, out<float>(result), in<float>(x));
+  } else {
+    engine.run(plan, out<float>(result), in<bfloat16>(x));
+  }
+  return result;
+}
+
 /// Sums `x` to the dims of `to`, each of which it has (in any order): the gradient of broadcasting. Local; the result
 /// is pending over the axes of the dims summed out, and over those x was pending over.
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const Placement& to) {
   if (x->placement == to) return x;
   if (!x->block->scattered.empty()) complete(*x, "reduce_sum");
+  if constexpr (std::same_as<T, bfloat16>) return settle(engine, sum_in_float(engine, x, to));
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
   result->block->pending = x->pending() | axes_lost(x->placement, to);
   engine.run(plan_reduce(row_major(to), row_major(x->placement), Combine::sum), out<T>(result), in<T>(x));

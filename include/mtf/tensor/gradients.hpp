@@ -13,8 +13,8 @@ class GradientSink {
  public:
   /// Whether the gradient of input i is needed: an operation skips the work otherwise.
   [[nodiscard]] constexpr bool wants(int input) const {
-    const Ref<Node>& node = operation_->inputs[input];
-    return node && node->slot >= 0 && entries_[static_cast<std::size_t>(node->slot)].useful;
+    const Ref<Node>& node = operation_->inputs[static_cast<std::size_t>(input)];
+    return node && met(*node) && entries_[static_cast<std::size_t>(node->slot)].useful;
   }
   /// Adds a contribution. One partial sum is kept per set of axes that it is pending over: adding in order of arrival
   /// would complete a sum for every branch, this completes one per set when the gradient is read.
@@ -22,30 +22,11 @@ class GradientSink {
     Ref<Value> copy = contribution;
     add(input, std::move(copy));
   }
-  MTF_NOINLINE constexpr void add(int input, Ref<Value>&& contribution) {
-    const Ref<Node>& node = operation_->inputs[input];
-    Entry& entry = entries_[static_cast<std::size_t>(node->slot)];
-    if (!contribution->block->scattered.empty()) complete(*contribution, operation_->name);
-    for (Ref<Value>& partial : entry.partials) {
-      // Another holder of the block may have scattered it since.
-      if (!partial->block->scattered.empty()) complete(*partial, operation_->name);
-      if (partial->pending() == contribution->pending()) {
-        // The memory of whichever is not held by anyone else takes the sum.
-        if (contribution->references == 1 && contribution->block->references == 1) std::swap(partial, contribution);
-        partial = node->elements->add(std::move(partial), *contribution);
-        return;
-      }
-    }
-    if (entry.partials.full()) {
-      // More sets than one operand of a sensible program meets; complete this one to bound the list.
-      complete(*contribution, operation_->name);
-      Ref<Value>& first = entry.partials[0];
-      complete(*first, operation_->name);
-      first = node->elements->add(std::move(first), *contribution);
-      return;
-    }
-    entry.partials.push_back(std::move(contribution));
+  constexpr void add(int input, Ref<Value>&& contribution) {
+    add_to(entry_of(input), std::move(contribution), operation_->name);
   }
+  /// Lets the operation of input i have its turn although it receives no contribution here.
+  constexpr void reach(int input) { entry_of(input).reached = true; }
 
  private:
   friend class GradientPass;
@@ -54,6 +35,9 @@ class GradientSink {
     InlineVector<Ref<Value>, 8> partials;
     bool useful = false;
     bool wanted = false;
+    bool reached = false;
+    std::int64_t outer_pass = 0;  ///< what the node says of the pass during which this one runs
+    int outer_slot = -1;
 
     constexpr void release() {
       for (Ref<Value>& partial : partials) partial = Ref<Value>();
@@ -61,63 +45,120 @@ class GradientSink {
     }
   };
 
+  [[nodiscard]] constexpr bool met(const Node& node) const { return node.pass == pass_; }
+  [[nodiscard]] constexpr Entry& entry_of(int input) {
+    return entries_[static_cast<std::size_t>(operation_->inputs[static_cast<std::size_t>(input)]->slot)];
+  }
+  MTF_NOINLINE static constexpr void add_to(Entry& entry, Ref<Value>&& contribution, const char* name) {
+    const ElementOperations* elements = entry.node->elements;
+    if (!contribution->block->scattered.empty()) complete(*contribution, name);
+    for (Ref<Value>& partial : entry.partials) {
+      // Another holder of the block may have scattered it since.
+      if (!partial->block->scattered.empty()) complete(*partial, name);
+      if (partial->pending() == contribution->pending()) {
+        // The memory of whichever is not held by anyone else takes the sum.
+        if (contribution->references == 1 && contribution->block->references == 1) std::swap(partial, contribution);
+        partial = elements->add(std::move(partial), *contribution);
+        return;
+      }
+    }
+    if (entry.partials.full()) {
+      // More sets than one operand of a sensible program meets; complete this one to bound the list.
+      complete(*contribution, name);
+      Ref<Value>& first = entry.partials[0];
+      complete(*first, name);
+      first = elements->add(std::move(first), *contribution);
+      return;
+    }
+    entry.partials.push_back(std::move(contribution));
+  }
+
   RecycledVector<Entry> entries_;
   Operation* operation_ = nullptr;
+  std::int64_t pass_ = 0;
 };
 
 enum class keep_graph : bool { no, yes };
 /// What the gradient of something the loss does not depend on is.
 enum class unused : bool { error, zeros };
 
-/// One walk from a loss to the nodes that reach the wanted ones, by falling creation number.
+/// One walk from a loss to the nodes that reach the wanted ones, by falling creation number. Passes nest: the gradient of an
+/// operation may run one of its own.
 class GradientPass {
  public:
+  GradientPass(const GradientPass&) = delete;
+  GradientPass& operator=(const GradientPass&) = delete;
+  constexpr ~GradientPass() { forget(); }
+
   /// Gradients of a scalar loss, in the order of `wanted`. Saved data is freed on the way unless the graph is kept.
   /// An entry of `wanted` that the loss does not depend on is an error, or null if `unused::zeros` is asked for.
   MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> wanted, keep_graph keep, unused rule) {
     detail::require_open(*loss->backend, "gradients");
-    GradientPass pass;
-    pass.collect(loss);
+    detail::require_visible(*loss);
+    for (const Ref<Node>& node : wanted) detail::require_visible(*node);
+    GradientPass pass(*loss->backend, 0);
+    pass.collect({&loss, 1});
     pass.prune(wanted);
     // An error leaves the graph as it was. A freed node has lost its inputs: whatever lies behind it cannot be reached.
     for (const GradientSink::Entry& entry : pass.sink_.entries_) {
       if (entry.node->consumed) {
-        pass.forget();
         raise("gradients", std::string("this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again"));
       }
     }
     for (const Ref<Node>& node : wanted) {
-      if (rule == unused::error && node->slot < 0) {
+      if (rule == unused::error && !pass.sink_.met(*node)) {
         const std::string name(node->name.empty() ? std::string_view("a watched tensor") : node->name);
-        pass.forget();
         raise("gradients", "the loss does not depend on \"" + name + "\"; leave it out, or ask for unused::zeros");
       }
     }
-    pass.walk(loss, keep);
-    RecycledVector<Ref<Value>> result;
-    result.reserve(wanted.size());
-    for (const Ref<Node>& node : wanted) {
-      result.emplace_back();
-      if (node->slot >= 0) result.back() = pass.read(pass.sink_.entries_[static_cast<std::size_t>(node->slot)]);
+    pass.sink_.entries_[0].partials.push_back(loss->elements->fill(*loss->backend, loss->placement, 1.0));
+    pass.walk(keep);
+    return pass.results(wanted);
+  }
+
+  /// Gradients of the results of a captured function, whose own gradients are `seeds` (null for none), with respect to `wanted`,
+  /// null where no result depends on one. The walk stays inside the scope, and frees its graph.
+  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> pull(const CaptureScope& scope, std::span<const Ref<Node>> roots,
+                                                                std::span<const Ref<Value>> seeds, std::span<const Ref<Node>> wanted) {
+    GradientPass pass(*roots[0]->backend, scope.number);
+    pass.collect(roots);
+    pass.prune(wanted);
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      if (!seeds[i]) continue;
+      Ref<Value> seed = seeds[i];
+      GradientSink::add_to(pass.sink_.entries_[static_cast<std::size_t>(roots[i]->slot)], std::move(seed), scope.operation);
     }
-    pass.forget();
-    return result;
+    pass.walk(keep_graph::no);
+    return pass.results(wanted);
   }
 
  private:
   using Entry = GradientSink::Entry;
 
-  MTF_NOINLINE constexpr void collect(const Ref<Node>& loss) {
-    RecycledVector<Node*> nodes{loss.get()};
-    loss->slot = 0;
+  constexpr GradientPass(Backend& backend, std::int64_t scope) : scope_(scope) { sink_.pass_ = backend.next_pass++; }
+
+  /// The operation that made a node, if the walk goes through it.
+  [[nodiscard]] constexpr Operation* operation_of(const Node& node) const { return scope_ == 0 || node.scope == scope_ ? node.operation : nullptr; }
+
+  MTF_NOINLINE constexpr void collect(std::span<const Ref<Node>> roots) {
+    RecycledVector<Entry>& entries = sink_.entries_;
+    RecycledVector<Node*> nodes;
+    struct Outer {
+      std::int64_t pass;
+      int slot;
+    };
+    RecycledVector<Outer> outer;
+    const auto meet = [&](const Ref<Node>& node) {
+      if (!node || sink_.met(*node)) return;
+      outer.push_back({std::exchange(node->pass, sink_.pass_), node->slot});
+      node->slot = static_cast<int>(nodes.size());
+      nodes.push_back(node.get());
+    };
+    for (const Ref<Node>& root : roots) meet(root);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const Operation* operation = nodes[i]->operation;
+      const Operation* operation = operation_of(*nodes[i]);
       if (operation == nullptr) continue;
-      for (const Ref<Node>& input : operation->inputs) {
-        if (!input || input->slot >= 0) continue;
-        input->slot = 0;
-        nodes.push_back(input.get());
-      }
+      for (const Ref<Node>& input : operation->inputs) meet(input);
     }
     // By falling creation number. The walk met them nearly so, and then insertion is linear.
     for (std::size_t i = 1; i < nodes.size(); ++i) {
@@ -126,9 +167,12 @@ class GradientPass {
       for (; at > 0 && nodes[at - 1]->id < node->id; --at) nodes[at] = nodes[at - 1];
       nodes[at] = node;
     }
-    sink_.entries_ = RecycledVector<Entry>(nodes.size());
+    entries = RecycledVector<Entry>(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      sink_.entries_[i].node = Ref<Node>(nodes[i]);
+      const Outer& before = outer[static_cast<std::size_t>(nodes[i]->slot)];
+      entries[i].node = Ref<Node>(nodes[i]);
+      entries[i].outer_pass = before.pass;
+      entries[i].outer_slot = before.slot;
       nodes[i]->slot = static_cast<int>(i);
     }
   }
@@ -137,10 +181,12 @@ class GradientPass {
   MTF_NOINLINE constexpr void prune(std::span<const Ref<Node>> wanted) {
     RecycledVector<Entry>& entries = sink_.entries_;
     for (const Ref<Node>& node : wanted) {
-      if (node->slot >= 0) entries[static_cast<std::size_t>(node->slot)].useful = entries[static_cast<std::size_t>(node->slot)].wanted = true;
+      if (!sink_.met(*node)) continue;
+      Entry& entry = entries[static_cast<std::size_t>(node->slot)];
+      entry.useful = entry.wanted = true;
     }
     for (std::size_t i = entries.size(); i-- > 0;) {
-      const Operation* operation = entries[i].node->operation;
+      const Operation* operation = operation_of(*entries[i].node);
       if (operation == nullptr) continue;
       for (const Ref<Node>& input : operation->inputs) {
         if (input && entries[static_cast<std::size_t>(input->slot)].useful) entries[i].useful = true;
@@ -148,14 +194,14 @@ class GradientPass {
     }
   }
 
-  MTF_NOINLINE constexpr void walk(const Ref<Node>& loss, keep_graph keep) {
+  MTF_NOINLINE constexpr void walk(keep_graph keep) {
     RecycledVector<Entry>& entries = sink_.entries_;
-    entries[0].partials.push_back(loss->elements->fill(*loss->backend, loss->placement, 1.0));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Node& node = *entries[i].node;
-      if (node.operation == nullptr || !entries[i].useful) continue;
-      if (!entries[i].partials.empty()) {
-        const Ref<Value> gradient = read(entries[i]);
+      if (operation_of(node) == nullptr || !entries[i].useful) continue;
+      if (!entries[i].partials.empty() || entries[i].reached) {
+        Ref<Value> gradient;
+        if (!entries[i].partials.empty()) gradient = read(entries[i]);
         if (!entries[i].wanted) entries[i].release();
         sink_.operation_ = node.operation;
         node.operation->backward(gradient, sink_);
@@ -181,12 +227,32 @@ class GradientPass {
     return entry.partials[0];
   }
 
+  [[nodiscard]] constexpr RecycledVector<Ref<Value>> results(std::span<const Ref<Node>> wanted) {
+    RecycledVector<Ref<Value>> result;
+    result.reserve(wanted.size());
+    for (const Ref<Node>& node : wanted) {
+      if (!sink_.met(*node)) {
+        result.push_back(Ref<Value>());
+        continue;
+      }
+      Entry& entry = sink_.entries_[static_cast<std::size_t>(node->slot)];
+      result.emplace_back();
+      if (scope_ == 0 || !entry.partials.empty()) result.back() = read(entry);
+    }
+    return result;
+  }
+
+  /// Gives the nodes back to the pass during which this one ran, also when an exception ends it.
   constexpr void forget() {
-    for (Entry& entry : sink_.entries_) entry.node->slot = -1;
+    for (Entry& entry : sink_.entries_) {
+      entry.node->pass = entry.outer_pass;
+      entry.node->slot = entry.outer_slot;
+    }
     sink_.entries_.clear();
   }
 
   GradientSink sink_;
+  std::int64_t scope_;
 };
 
 }  // namespace v0

@@ -47,7 +47,10 @@ class Node : public Counted {
   Operation* operation = nullptr;  ///< null for variables and watched tensors
   bool consumed = false;           ///< its operation was freed by a gradient pass
   std::string_view name;           ///< of a variable, for messages
-  int slot = -1;                   ///< position in the running gradient pass
+  std::int64_t scope = 0;          ///< the captured function in which it was made, 0 for none
+  std::int64_t mark = 0;           ///< the last walk over captured functions that met it
+  std::int64_t pass = 0;           ///< the gradient pass that met it last, and its position in that
+  int slot = -1;
   Node* next_dead = nullptr;
 
   constexpr ~Node();
@@ -56,9 +59,9 @@ class Node : public Counted {
 /// How a result was made: the edges to its inputs, and in derived classes what the gradient needs, no more.
 class Operation : public Counted {
  public:
-  static constexpr int max_inputs = 8;
+  static constexpr int max_inputs = 8;  ///< of the operations that take a list of operands
   const char* name = "";
-  InlineVector<Ref<Node>, max_inputs> inputs;  ///< null where an input needs no gradient
+  RecycledVector<Ref<Node>> inputs;  ///< null where an input needs no gradient
 
   constexpr virtual ~Operation() {}
   /// Adds the gradient of every input that `sink` asks for. `gradient` may be pending.
@@ -106,11 +109,22 @@ constexpr void require_open(const Backend& backend, const char* operation) {
   if (backend.closed) raise(operation, std::string("the world of this tensor has ended; only destroying it is allowed"));
 }
 
+/// A tensor made inside a captured function has no gradient outside of it: the graph there sees the function as a whole.
+constexpr void require_visible(const Node& node) {
+  if (node.scope == 0) return;
+  for (const CaptureScope* scope = node.backend->scope; scope != nullptr; scope = scope->outer) {
+    if (scope->number == node.scope) return;
+  }
+  raise("custom_gradient", std::string("a tensor made inside the function of a custom_gradient or recompute is used outside of it, where it has no "
+                                       "gradient; return it from the function, or take stop_gradient(x) of it"));
+}
+
 }  // namespace detail
 
 /// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
 MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
   Backend& backend = *block.backend;
+  if (block.wide) backend.narrow(block);
   if (!block.pending.empty()) {
     detail::require_open(backend, operation);
     backend.communicate(
@@ -142,6 +156,18 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, con
   backend.note(placement);
   value->block = Buffer(backend.allocate(type, placement.local_size()));
   return value;
+}
+/// An uninitialised partial sum of bfloat16 that is held in float.
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_wide(Backend& backend, const Placement& placement) {
+  Ref<Value> value = make_value(backend, placement, ElementType::float32);
+  value->block->type = ElementType::bfloat16;
+  value->block->wide = true;
+  return value;
+}
+/// An uninitialised value of this placement whose elements are held as those of x.
+[[nodiscard]] constexpr Ref<Value> make_like(Backend& backend, const Placement& placement, const Value& x) {
+  if (x.block->wide) return make_wide(backend, placement);
+  return make_value(backend, placement, x.type());
 }
 /// The same data under another placement with an equal local size.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> share(const Value& value, const Placement& placement) {

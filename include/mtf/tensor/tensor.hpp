@@ -125,6 +125,13 @@ using dims_of = typename std::remove_cvref_t<X>::dims;
 template <class... Xs>
 inline constexpr bool any_poisoned = (std::same_as<std::remove_cvref_t<Xs>, poisoned> || ...);
 
+namespace detail {
+template <class X>
+inline constexpr bool counts = !std::same_as<element_of<X>, bool>;
+template <>
+inline constexpr bool counts<poisoned> = true;
+}  // namespace detail
+
 /// Whether operands belong to one world type and have one element type.
 template <class X, class... Xs>
 concept compatible = (std::same_as<world_of<X>, world_of<Xs>> && ...) && (std::same_as<element_of<X>, element_of<Xs>> && ...);

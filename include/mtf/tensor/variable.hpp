@@ -13,13 +13,58 @@
 namespace mtf {
 inline namespace v0 {
 
+/// Element types of a variable: `Master` of its checkpoints and of drawing the initial value, `Slice` of what each rank keeps
+/// and optimizers update, `Activation` of what the model reads. Updates never go through the activation type: a bfloat16
+/// activation would lose every update below 1/256 of the value.
+template <element Master, element Slice = Master, element Activation = Master>
+struct ElementTypes {
+  using master = Master;
+  using slice = Slice;
+  using activation = Activation;
+};
+
+namespace detail {
+
+template <class T>
+struct TypesOf : ElementTypes<T> {};
+template <class M, class S, class A>
+struct TypesOf<ElementTypes<M, S, A>> : ElementTypes<M, S, A> {};
+
+template <class T>
+inline constexpr bool are_element_types = false;
+template <class M, class S, class A>
+inline constexpr bool are_element_types<ElementTypes<M, S, A>> = true;
+
+}  // namespace detail
+
+/// What a variable is made of: an element type or three.
+template <class T>
+concept variable_element = element<T> || detail::are_element_types<T>;
+
+/// How a variable whose slices and activations differ in type goes from one to the other.
+struct SliceOperations {
+  const ElementOperations* elements = nullptr;             ///< of the slice type
+  Ref<Value> (*to_activation)(const Ref<Value>&) = nullptr;  ///< null if the types are the same
+  Ref<Value> (*to_slice)(const Ref<Value>&) = nullptr;
+  ElementType master{};
+};
+
 /// A variable without its types. All reads of one version are one leaf of the graph.
 struct VariableState {
   Scope path;
-  Array leaf;
+  Array leaf;         ///< what is read, in the activation type
+  Ref<Value> stored;  ///< in the slice type, if that is another one
+  SliceOperations types;
   std::int64_t version = 0;
   bool trainable = true;
 
+  /// The present version in the slice type: what is updated and saved.
+  [[nodiscard]] constexpr const Ref<Value>& slice() const { return stored ? stored : leaf.value; }
+  /// A value of the activation type, such as a gradient, in the slice type.
+  [[nodiscard]] constexpr Ref<Value> to_slice(const Ref<Value>& value) const {
+    if (types.to_slice == nullptr) return value;
+    return types.to_slice(value);
+  }
   [[nodiscard]] constexpr const Placement& placement() const { return leaf.value->placement; }
 
   [[nodiscard]] static constexpr Ref<Value> copy_of(const Value& value) {
@@ -29,24 +74,34 @@ struct VariableState {
     return copy;
   }
 
-  MTF_NOINLINE constexpr void require_assignable(const Value& value) const {
-    const Backend& backend = leaf.value->backend();
-    detail::require_open(backend, "assign");
-    if (&value.backend() != &backend) raise("assign", std::string("the variable and the value belong to different worlds"));
-    if (!(value.placement == placement())) {
-      raise("assign", "\"" + std::string(path.view()) + "\" has dims " + describe(placement().shape()) + ", the value " +
-                          describe(value.placement.shape()));
-    }
+  /// Memory of the slice that may be written: its own if nobody holds the present version, else a copy.
+  [[nodiscard]] constexpr Ref<Value> writable() const {
+    const Ref<Value>& value = slice();
+    if (value->references == 1 && value->block->references == 1 && !value->block->lent) return value;
+    return copy_of(*value);
   }
-  /// A new version. The old one stays as it was for everyone who holds it.
+
+  /// A new version, of the slice type. The old one stays as it was for everyone who holds it.
   MTF_NOINLINE constexpr void assign(const Ref<Value>& value) {
     complete(*value, "assign");
     const Node& old = *leaf.node;
     Ref<Node> node = make_node(*old.backend, value->placement, old.elements);
     node->name = path.view();
-    leaf = {value, node};
-    if (value->block->lent) leaf.value = copy_of(*value);  // the lender takes its memory back
+    leaf.node = node;
+    if (value->block->lent) {
+      set(copy_of(*value));  // the lender takes its memory back
+    } else {
+      set(value);
+    }
     ++version;
+  }
+  constexpr void set(const Ref<Value>& value) {
+    if (types.to_activation == nullptr) {
+      leaf.value = value;
+    } else {
+      leaf.value = types.to_activation(value);
+      stored = value;
+    }
   }
 };
 
@@ -64,21 +119,32 @@ class Registry {
     }
     return nullptr;
   }
-  MTF_NOINLINE constexpr void require_free(const Scope& path) const {
+  /// Throws if a variable of this path cannot be made now.
+  MTF_NOINLINE constexpr void require_new(const Backend& backend, const Scope& path) const {
+    if (backend.replaying != nullptr) {
+      raise("variable", "\"" + std::string(path.view()) + "\" is made while " + backend.replaying +
+                            " runs a function for its gradient; make variables before, and let the function refer to them");
+    }
     if (find(path.view()) != nullptr) {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
   }
   /// Adds a variable of this value; a second one of the same path is an error.
-  MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable) {
-    require_free(path);
+  constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable) {
+    return add(path, value, elements, trainable, {.elements = elements, .master = value->type()});
+  }
+  /// The same for a value of the slice type, `elements` being of the activation type.
+  MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable,
+                                            const SliceOperations& types) {
+    require_new(value->backend(), path);
     states_.push_back(new VariableState());
     VariableState* state = states_.back();
     state->path = path;
     state->trainable = trainable;
     state->leaf.node = make_node(value->backend(), value->placement, elements);
     state->leaf.node->name = state->path.view();
-    state->leaf.value = value;
+    state->types = types;
+    state->set(value);
     return *state;
   }
   [[nodiscard]] constexpr const std::vector<VariableState*>& all() const { return states_; }
@@ -91,28 +157,32 @@ class Registry {
   std::vector<VariableState*> states_;
 };
 
-/// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version; the tensor read is a
-/// snapshot that later assignments do not change.
-template <class World, element T, dim_like... Dims>
+/// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version, in its activation type; the
+/// tensor read is a snapshot that later assignments do not change.
+template <class World, variable_element T, dim_like... Dims>
 class Variable : public OperandBase {
  public:
   using world_type = World;
-  using element_type = T;
+  using types = detail::TypesOf<T>;
+  using element_type = typename types::activation;
   using engine_type = typename World::engine_type;
   using dims = DimList<Dims...>;
 
   constexpr explicit Variable(VariableState& state) : state_(&state) {}
 
-  [[nodiscard]] constexpr Tensor<World, T, Dims...> read() const { return Tensor<World, T, Dims...>(state_->leaf); }
+  [[nodiscard]] constexpr Tensor<World, element_type, Dims...> read() const { return Tensor<World, element_type, Dims...>(state_->leaf); }
   [[nodiscard]] constexpr VariableState& state() const { return *state_; }
   [[nodiscard]] constexpr std::string_view path() const { return state_->path.view(); }
   [[nodiscard]] constexpr ShapeValue shape() const { return state_->placement().shape(); }
 
-  /// Makes `value` the present version. Completes it if it is pending.
-  constexpr void assign(const Tensor<World, T, Dims...>& value) const {
-    state_->require_assignable(*value.array().value);
-    state_->assign(value.array().value);
-  }
+  /// Makes `value` the present version, adds it to it, or subtracts it from it: a tensor of the variable's dims and of any floating-point type,
+  /// which is converted to the slice type. Completes the value if it is pending. Throws if the extents or the worlds differ.
+  template <operand X>
+  constexpr void assign(const X& value) const;
+  template <operand X>
+  constexpr void assign_add(const X& value) const;
+  template <operand X>
+  constexpr void assign_sub(const X& value) const;
 
  private:
   VariableState* state_;
@@ -138,7 +208,63 @@ constexpr void require_same_backend(const Backend& backend, const char* operatio
   }
 }
 
+struct Difference {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a - b);
+  }
+};
+
+/// The value as a slice of the variable; checks that it fits.
+template <class V, class X>
+constexpr Ref<Value> value_for(const V& variable, const char* operation, const X& value) {
+  using E = typename V::engine_type;
+  constexpr bool fits = std::same_as<world_of<X>, world_of<V>> && same_names<dims_of<X>, dims_of<V>>;
+  static_assert(fits, "mtf: assign: the value must be a tensor of the variable's world with the variable's dims in their order");
+  static_assert(floating<element_of<X>>, "mtf: assign: the value must be floating point; convert with cast<T>(x)");
+  const Backend& backend = variable.state().leaf.value->backend();
+  require_open(backend, operation);
+  const Array& array = array_of(value);
+  if (&array.value->backend() != &backend) raise(operation, std::string("the variable and the value belong to different worlds"));
+  if (!(array.value->placement == variable.state().placement())) {
+    raise(operation, "\"" + std::string(variable.path()) + "\" has dims " + describe(variable.shape()) + ", the value " +
+                         describe(array.value->placement.shape()));
+  }
+  return untyped::convert<E, typename V::types::slice, element_of<X>>(static_cast<E&>(array.value->backend()), array.value);
+}
+
+/// slice = f(slice, term), in place if nobody holds the present version.
+template <class F, class V>
+constexpr void update(VariableState& state, const F& f, const Ref<Value>& term, const V&) {
+  using E = typename V::engine_type;
+  using S = typename V::types::slice;
+  Ref<Value> result = state.writable();
+  const StridedShape shape = row_major(result->placement);
+  static_cast<E&>(result->backend()).run(MapPlan{collapse(loop_over(shape, shape, shape, shape))}, f, out<S>(result), in<S>(result), in<S>(term));
+  state.assign(result);
+}
+
 }  // namespace detail
+
+template <class World, variable_element T, dim_like... Dims>
+template <operand X>
+constexpr void Variable<World, T, Dims...>::assign(const X& value) const {
+  if constexpr (!any_poisoned<X>) state_->assign(detail::value_for(*this, "assign", value));
+}
+template <class World, variable_element T, dim_like... Dims>
+template <operand X>
+constexpr void Variable<World, T, Dims...>::assign_add(const X& value) const {
+  if constexpr (!any_poisoned<X>) {
+    detail::update(*state_, detail::Sum{}, detail::value_for(*this, "assign_add", value), *this);
+  }
+}
+template <class World, variable_element T, dim_like... Dims>
+template <operand X>
+constexpr void Variable<World, T, Dims...>::assign_sub(const X& value) const {
+  if constexpr (!any_poisoned<X>) {
+    detail::update(*state_, detail::Difference{}, detail::value_for(*this, "assign_sub", value), *this);
+  }
+}
 
 }  // namespace v0
 }  // namespace mtf

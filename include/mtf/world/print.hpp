@@ -17,7 +17,7 @@ namespace detail {
 /// A tensor's elements as text, nested by dims: "[[1, 2], [3, 4]]".
 template <class T>
 std::string elements_text(const std::vector<T>& elements, const ShapeValue& shape, int dim, std::size_t& next) {
-  if (dim == shape.size()) return fmt::format("{}", elements[next++]);
+  if (dim == shape.size()) return fmt::format("{}", static_cast<computed<T>>(elements[next++]));
   std::string text = "[";
   for (std::int64_t i = 0; i < shape[dim].extent; ++i) text += (i > 0 ? ", " : "") + elements_text(elements, shape, dim + 1, next);
   return text + "]";
@@ -27,7 +27,7 @@ template <class X>
 decltype(auto) printable(const X& x) {
   if constexpr (operand<X>) {
     if constexpr (dims_of<X>::size == 0) {
-      return item(x);
+      return static_cast<computed<detail::host_element<element_of<X>>>>(item(x));
     } else {
       std::size_t next = 0;
       return elements_text(to_host(x), array_of(x).value->placement.shape(), 0, next);

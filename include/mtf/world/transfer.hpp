@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ inline namespace v0 {
 namespace detail {
 
 /// A new value of this shape for a whole array of `given` elements.
-MTF_NOINLINE inline Ref<Value> value_for(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type) {
+MTF_NOINLINE inline Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type) {
   require_legal(backend, name, shape);
   if (given != size_of(shape)) {
     raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " + std::to_string(size_of(shape)));
@@ -80,7 +81,7 @@ auto from_global(World& world, std::span<const T> global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
-    Ref<Value> value = detail::value_for(world.engine(), "from_global", static_cast<std::int64_t>(global.size()), Shape<Dims...>(dims...).value(),
+    Ref<Value> value = detail::value_of_whole(world.engine(), "from_global", static_cast<std::int64_t>(global.size()), Shape<Dims...>(dims...).value(),
                                          element_type_of<T>::value);
     world.engine().write_slice(*value->block, value->placement, global.data());
     return Tensor<World, T, Dims...>(Array{std::move(value), {}});
@@ -90,6 +91,10 @@ template <element T, class World, dim_like... Dims>
 auto from_global(World& world, const std::vector<T>& global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
+  } else if constexpr (std::same_as<T, bool>) {  // std::vector<bool> holds bits, of which there is no span
+    const std::unique_ptr<bool[]> elements(new bool[global.size()]);
+    for (std::size_t i = 0; i < global.size(); ++i) elements[i] = global[i];
+    return from_global<bool>(world, std::span<const bool>(elements.get(), global.size()), dims...);
   } else {
     return from_global<T>(world, std::span<const T>(global), dims...);
   }
@@ -103,13 +108,13 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
   const ShapeValue shape = Shape<Dims...>(dims...).value();
   const std::int64_t expected = size_of(shape);
   const auto given = world.agree(static_cast<std::int64_t>(global.size()));
-  Ref<Value> value = detail::value_for(engine, "from_root", given, shape, element_type_of<T>::value);
+  Ref<Value> value = detail::value_of_whole(engine, "from_root", given, shape, element_type_of<T>::value);
   const Buffer whole(engine.allocate(element_type_of<T>::value, expected));
   if (world.rank() == 0) engine.write(*whole, global.data());
   engine.communicate({.collective = Collective::broadcast, .axes = engine.mesh().all(), .count = expected, .type = element_type_of<T>::value,
                       .operation = "from_root"},
                      *whole, *whole);
-  std::vector<T> host(static_cast<std::size_t>(expected));
+  std::vector<detail::host_element<T>> host(static_cast<std::size_t>(expected));
   engine.read(*whole, host.data());
   engine.write_slice(*value->block, value->placement, host.data());
   return Tensor<World, T, Dims...>(Array{std::move(value), {}});
@@ -220,30 +225,36 @@ struct LocalView {
   std::array<std::int64_t, Rank> begin{};
 };
 
+namespace detail {
+
+/// The local slice of a value as a view of T, const or not, at its global offsets.
+template <class T, std::size_t Rank, class E>
+auto view_of(const E& engine, const Placement& placement, void* data) {
+  using ViewType = Kokkos::View<typename ViewData<T, Rank>::type, Kokkos::LayoutRight, typename E::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  Kokkos::LayoutRight extents;
+  LocalView<ViewType, Rank> result;
+  for (std::size_t d = 0; d < Rank; ++d) {
+    const PlacedDim& dim = placement.dims[static_cast<int>(d)];
+    extents.dimension[d] = static_cast<std::size_t>(dim.local());
+    result.begin[d] = slice_begin(dim, engine.mesh(), engine.coordinates);
+  }
+  result.view = ViewType(static_cast<T*>(data), extents);
+  return result;
+}
+
+}  // namespace detail
+
 /// The slice of x that this rank holds, without a copy. Completes a pending sum, which is collective. At most 8 dims.
 template <operand X>
 auto local_view(const X& x) {
   constexpr std::size_t rank = static_cast<std::size_t>(dims_of<X>::size);
   static_assert(rank <= 8, "mtf: local_view: a Kokkos view has at most 8 dims");
-  using World = world_of<X>;
-  using T = element_of<X>;
   const Array& array = detail::array_of(x);
-  auto& engine = static_cast<typename World::engine_type&>(array.value->backend());
+  auto& engine = static_cast<typename world_of<X>::engine_type&>(array.value->backend());
   detail::require_open(engine, "local_view");
   complete(*array.value, "local_view");
   kernels::wait_for(engine.space());
-  const Placement& placement = array.value->placement;
-  using ViewType = Kokkos::View<typename detail::ViewData<const T, rank>::type, Kokkos::LayoutRight, typename World::engine_type::memory_space,
-                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-  Kokkos::LayoutRight extents;
-  LocalView<ViewType, rank> result;
-  for (std::size_t d = 0; d < rank; ++d) {
-    const PlacedDim& dim = placement.dims[static_cast<int>(d)];
-    extents.dimension[d] = static_cast<std::size_t>(dim.local());
-    result.begin[d] = slice_begin(dim, engine.mesh(), engine.coordinates);
-  }
-  result.view = ViewType(static_cast<const T*>(array.value->block->data), extents);
-  return result;
+  return detail::view_of<const element_of<X>, rank>(engine, array.value->placement, array.value->block->data);
 }
 
 }  // namespace v0

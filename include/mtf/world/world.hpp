@@ -78,7 +78,7 @@ class WorldCore {
   /// Whether replicas of every variable are bitwise equal and all ranks have run the same collectives. Collective.
   [[nodiscard]] bool verify_replicas() {
     bool equal = true;
-    for (const auto& state : registry_.all()) equal = replicas_equal(*state->leaf.value) && equal;
+    for (const auto& state : registry_.all()) equal = replicas_equal(*state->slice()) && equal;
     equal = all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
     // Only the groups of a damaged replica have seen it; everyone gets the same answer.
     int all = equal ? 1 : 0;
