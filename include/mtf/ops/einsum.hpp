@@ -13,31 +13,6 @@ namespace untyped {
 
 namespace detail {
 
-/// Dims of the placements that `wanted` also has, first come first.
-[[nodiscard]] constexpr Placement kept_dims(const Placement& a, const Placement& b, const ShapeValue& wanted) {
-  Placement result;
-  for (const Placement* placement : {&a, &b}) {
-    for (const PlacedDim& dim : placement->dims) {
-      if (contains(wanted, dim.name) && result.find(dim.name) < 0) result.dims.push_back(dim);
-    }
-  }
-  return result;
-}
-
-/// The same dims in the order batch, first, second: what BLAS takes whatever the order of the operand.
-[[nodiscard]] constexpr Placement ordered(const Placement& x, const Placement& partner, const Placement& c, bool summed_last) {
-  Placement result;
-  for (int pass = 0; pass < 3; ++pass) {
-    for (const PlacedDim& dim : x.dims) {
-      const bool kept = c.find(dim.name) >= 0;
-      const bool shared = partner.find(dim.name) >= 0;
-      const int group = kept && shared ? 0 : (kept == summed_last ? 1 : 2);
-      if (group == pass) result.dims.push_back(dim);
-    }
-  }
-  return result;
-}
-
 template <class E>
 [[nodiscard]] constexpr Ref<Value> reorder(E& engine, const Ref<Value>& x, const Placement& to) {
   if (x->placement == to) return x;
@@ -54,7 +29,7 @@ template <class E, class T>
     for (const PlacedDim& dim : partner.dims) {
       if (!contains(wanted, dim.name)) wanted.push_back({dim.name, dim.extent});
     }
-    const Placement kept = kept_dims(x->placement, {}, wanted);
+    const Placement kept = mtf::detail::kept_dims(x->placement, {}, wanted);
     return sum_to<E, T>(engine, x, kept);
   };
   Ref<Value> a = presum(first, second->placement);
@@ -63,8 +38,8 @@ template <class E, class T>
   ContractionPlan plan = plan_contraction(row_major(to), row_major(a->placement), row_major(b->placement));
   constexpr std::int64_t worth_packing = 4096;  // multiply-adds; below, the strided loop is as fast as the copies
   if (floating<T> && !plan.is_gemm && plan.work() > worth_packing) {
-    const Placement a_dims = ordered(a->placement, b->placement, to, true);
-    Placement b_order = ordered(b->placement, a->placement, to, false);
+    const Placement a_dims = mtf::detail::ordered(a->placement, b->placement, to, true);
+    Placement b_order = mtf::detail::ordered(b->placement, a->placement, to, false);
     c_dims = {};
     for (const PlacedDim& dim : a_dims.dims) {
       if (to.find(dim.name) >= 0) c_dims.dims.push_back(dim);
@@ -93,7 +68,7 @@ template <class E, class T>
   for (std::size_t i = 1; i < xs.size(); ++i) {
     ShapeValue wanted = to.shape();
     for (std::size_t j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, xs[j]->placement.shape());
-    const Placement next = i + 1 == xs.size() ? to : detail::kept_dims(result->placement, xs[i]->placement, wanted);
+    const Placement next = i + 1 == xs.size() ? to : mtf::detail::kept_dims(result->placement, xs[i]->placement, wanted);
     result = detail::contract_pair<E, T>(engine, result, xs[i], next);
   }
   if (xs.size() == 1) {
@@ -139,7 +114,7 @@ class EinsumGradient final : public Operation {
         known = unite(known, operands[j]->placement.shape());
       }
       const Placement& whole = operands[i]->placement;
-      const Placement reached = detail::kept_dims(whole, {}, known);
+      const Placement reached = mtf::detail::kept_dims(whole, {}, known);
       Ref<Value> result = contract<E, T>(engine, {factors.begin(), static_cast<std::size_t>(factors.size())}, reached);
       // A dim that this operand alone had was summed: its gradient is the same along it.
       if (!(reached == whole)) result = broadcast_to(engine, result, whole);
