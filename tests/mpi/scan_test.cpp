@@ -112,7 +112,7 @@ TEST_CASE("cumsum keeps a sum pending") {
     const Host got = host(y);
     check_close(got, host(run(pair.alone)), 1e-12, pair.place);
     std::size_t sums = 0;
-    for (const std::string& line : collectives(pair.world)) sums += line.find("allreduce over " + axes_of(pair.world, k.name)) == 0 ? 1 : 0;
+    for (const std::string& line : collectives(pair.world)) sums += line.find("allreduce over " + axes_of(pair.world, k.name)) == 0 ? 1U : 0U;
     CHECK(sums == 1);
   });
 }

@@ -34,7 +34,10 @@ std::vector<std::int32_t> in_order(const std::vector<float>& x, bool largest) {
     const float e = x[static_cast<std::size_t>(i)];
     return std::isnan(e) ? std::pair(1, 0.0F) : std::pair(0, e);
   };
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t p, std::int32_t q) { return largest ? key(q) < key(p) : key(p) < key(q); });
+  std::sort(order.begin(), order.end(), [&](std::int32_t p, std::int32_t q) {
+    if (key(p) == key(q)) return p < q;
+    return largest ? key(q) < key(p) : key(p) < key(q);
+  });
   return order;
 }
 
