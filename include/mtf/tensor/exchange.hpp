@@ -45,10 +45,12 @@ template <class Keep, class Unpack>
 constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfers, const char* name, const Keep& keep, const Unpack& unpack) {
   bool communicates = false;
   std::int64_t payload = 0;
+  const Block* target = nullptr;
   for (const Transfer& transfer : transfers) {
     for (const KeptPart& part : transfer.plan.kept) keep(transfer, part);
     communicates = communicates || transfer.plan.communicates;
-    payload += transfer.target->count();
+    if (target != transfer.target) payload += transfer.target->count();
+    target = transfer.target;
   }
   if (!communicates) return;
   PackedMembers sent = packed_members(transfers, &ExchangePlan::sent);
@@ -92,7 +94,7 @@ constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfe
 }  // namespace detail
 
 /// Writes to the targets what the plans bring from the sources; elements that no part covers keep what they have. All plans have the same
-/// axes and all blocks one element type. At most one exchange, none if every member has all it needs.
+/// axes and all blocks one element type; transfers to one target follow each other. At most one exchange, none if every member has all it needs.
 MTF_NOINLINE constexpr void exchange(Backend& backend, std::span<const Transfer> transfers, const char* name) {
   detail::run_transfers(
       backend, transfers, name,
