@@ -8,6 +8,7 @@
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/cast.hpp>
 #include <mtf/ops/comparison.hpp>
+#include <mtf/ops/concat.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/cross_entropy.hpp>
 #include <mtf/ops/cumsum.hpp>
@@ -21,11 +22,17 @@
 #include <mtf/ops/nth_element.hpp>
 #include <mtf/ops/one_hot.hpp>
 #include <mtf/ops/microbatch.hpp>
+#include <mtf/ops/halo_exchange.hpp>
+#include <mtf/ops/map.hpp>
+#include <mtf/ops/pool.hpp>
 #include <mtf/ops/random.hpp>
 #include <mtf/ops/recompute.hpp>
 #include <mtf/ops/reduce.hpp>
 #include <mtf/ops/reshape.hpp>
 #include <mtf/ops/sample.hpp>
+#include <mtf/ops/segments.hpp>
+#include <mtf/ops/shift.hpp>
+#include <mtf/ops/slice.hpp>
 #include <mtf/ops/softmax.hpp>
 #include <mtf/ops/sort.hpp>
 #include <mtf/ops/top_k.hpp>

@@ -30,6 +30,12 @@
 #include <mtf/ops/softmax.hpp>
 #include <mtf/ops/cross_entropy.hpp>
 #include <mtf/ops/reshape.hpp>
+#include <mtf/ops/segments.hpp>
+#include <mtf/ops/shift.hpp>
+#include <mtf/ops/slice.hpp>
+#include <mtf/ops/concat.hpp>
+#include <mtf/ops/halo_exchange.hpp>
+#include <mtf/ops/pool.hpp>
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/custom_gradient.hpp>
 #include <mtf/ops/recompute.hpp>

@@ -33,7 +33,6 @@ struct ExchangePlan {
   Loop loop;
   int varying = -1;           ///< the dim of `loop` whose extent is a part's length; -1: none
   bool communicates = false;  ///< whether any member needs a part of another: the same on all
-  bool covers = true;         ///< whether the parts cover every element of the target
   RecycledVector<ExchangePart> sent;      ///< by member
   RecycledVector<ExchangePart> received;  ///< by member
   RecycledVector<KeptPart> kept;
@@ -63,69 +62,18 @@ struct ExchangePlan {
   }
   /// Elements of a part.
   [[nodiscard]] constexpr std::int64_t size_of_part(std::int64_t length) const {
-    return moving(length).size();
+    std::int64_t size = 1;
+    for (int d = 0; d < loop.dims.size(); ++d) size *= d == varying ? length : loop.dims[d].extent;
+    return size;
+  }
+  /// Elements that this member writes to its target.
+  [[nodiscard]] constexpr std::int64_t written() const {
+    std::int64_t size = 0;
+    for (const KeptPart& part : kept) size += size_of_part(part.length);
+    for (const ExchangePart& part : received) size += size_of_part(part.length);
+    return size;
   }
 };
-
-/// A run of consecutive indices of a dim: the indices [source, source + length) of the old array are [target, target + length) of the new
-/// one. Runs do not overlap in the target; in the source they may.
-struct Segment {
-  std::int64_t source = 0;
-  std::int64_t target = 0;
-  std::int64_t length = 0;
-};
-
-/// The exchange that makes target[outer, t, inner] = source[outer, s, inner] for every pair (s, t) of the segments, and 0 elsewhere, where
-/// both middle dims are split over the same `axes` (or none) and have `source_block`, `target_block` indices on every member. O(members x
-/// segments).
-MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_segments(AxisSet axes, std::int64_t members, std::int64_t position, std::int64_t outer,
-                                                                std::int64_t source_block, std::int64_t target_block, std::int64_t inner,
-                                                                std::span<const Segment> segments) {
-  ExchangePlan plan;
-  plan.axes = axes;
-  plan.members = members;
-  plan.loop.operands = 2;
-  plan.loop.dims.push_back({outer, {target_block * inner, source_block * inner}});
-  plan.loop.dims.push_back({1, {inner, inner}});
-  plan.loop.dims.push_back({inner, {1, 1}});
-  plan.varying = 1;
-  std::int64_t covered = 0;
-  // Calls f(begin in the target, begin in the source, length) for what `to` takes from `from`.
-  const auto each_common = [&](std::int64_t from, std::int64_t to, const auto& f) {
-    for (const Segment& segment : segments) {
-      const std::int64_t move = segment.source - segment.target;
-      std::int64_t begin = segment.target;
-      std::int64_t end = segment.target + segment.length;
-      begin = begin > to * target_block ? begin : to * target_block;
-      end = end < (to + 1) * target_block ? end : (to + 1) * target_block;
-      begin = begin > from * source_block - move ? begin : from * source_block - move;
-      end = end < (from + 1) * source_block - move ? end : (from + 1) * source_block - move;
-      if (begin < end) f(begin - to * target_block, begin + move - from * source_block, end - begin);
-    }
-  };
-  for (std::int64_t member = 0; member < members; ++member) {
-    if (member == position) {
-      each_common(member, member, [&](std::int64_t to, std::int64_t from, std::int64_t length) {
-        plan.kept.push_back({from * inner, to * inner, length});
-        covered += length;
-      });
-    } else {
-      each_common(position, member, [&](std::int64_t, std::int64_t from, std::int64_t length) { plan.sent.push_back({member, from * inner, length}); });
-      each_common(member, position, [&](std::int64_t to, std::int64_t, std::int64_t length) {
-        plan.received.push_back({member, to * inner, length});
-        covered += length;
-      });
-    }
-    for (const Segment& segment : segments) {  // does this member need more than its own?
-      const std::int64_t begin = segment.target > member * target_block ? segment.target : member * target_block;
-      const std::int64_t end = segment.target + segment.length < (member + 1) * target_block ? segment.target + segment.length : (member + 1) * target_block;
-      const std::int64_t move = segment.source - segment.target;
-      plan.communicates = plan.communicates || (begin < end && (begin + move < member * source_block || end + move > (member + 1) * source_block));
-    }
-  }
-  plan.covers = covered == target_block;
-  return plan;
-}
 
 }  // namespace v0
 }  // namespace mtf

@@ -1,5 +1,7 @@
-// Running an exchange: packing, one collective, unpacking.
+// Running exchanges: packing, one collective, unpacking.
 #pragma once
+
+#include <span>
 
 #include <mtf/plan/exchange.hpp>
 #include <mtf/tensor/form.hpp>
@@ -7,97 +9,122 @@
 namespace mtf {
 inline namespace v0 {
 
+/// A plan with its arrays.
+struct Transfer {
+  ExchangePlan plan;
+  Block* target = nullptr;
+  const Block* source = nullptr;
+};
+
 namespace untyped {
 
 namespace detail {
 
-/// Parts packed one after the other, and how many elements each member has of them.
-struct PackedParts {
-  RecycledVector<std::int64_t> counts;  ///< by member
+/// Where the elements for each member begin in a packed block, over all transfers together.
+struct PackedMembers {
+  RecycledVector<std::int64_t> counts;   ///< by member
+  RecycledVector<std::int64_t> offsets;  ///< by member; advanced while parts are packed
   std::int64_t total = 0;
 };
-[[nodiscard]] constexpr PackedParts packed_parts(const ExchangePlan& plan, const RecycledVector<ExchangePart>& parts) {
-  PackedParts packed;
-  packed.counts.resize(static_cast<std::size_t>(plan.members));
-  for (const ExchangePart& part : parts) {
-    const std::int64_t count = plan.size_of_part(part.length);
-    packed.counts[static_cast<std::size_t>(part.member)] += count;
+[[nodiscard]] constexpr PackedMembers packed_members(std::span<const Transfer> transfers, RecycledVector<ExchangePart> ExchangePlan::* parts) {
+  PackedMembers packed;
+  packed.counts.resize(static_cast<std::size_t>(transfers[0].plan.members));
+  for (const Transfer& transfer : transfers) {
+    for (const ExchangePart& part : transfer.plan.*parts) packed.counts[static_cast<std::size_t>(part.member)] += transfer.plan.size_of_part(part.length);
+  }
+  for (const std::int64_t count : packed.counts) {
+    packed.offsets.push_back(packed.total);
     packed.total += count;
   }
   return packed;
 }
 
-/// Sends `parts` of `x`, receives `others`: packed by member.
-[[nodiscard]] constexpr Buffer send_parts(Backend& backend, const ExchangePlan& plan, const RecycledVector<ExchangePart>& parts, int operand,
-                                          const RecycledVector<ExchangePart>& others, const Block& x, std::int64_t payload, const char* name) {
-  const PackedParts sent = packed_parts(plan, parts);
-  const PackedParts received = packed_parts(plan, others);
-  const Buffer packed(backend.allocate(x.type, sent.total));
-  std::int64_t at = 0;
-  for (const ExchangePart& part : parts) {
-    CopyPlan copy = plan.packing(part.length, operand, true);
-    copy.out_offset = at;
-    copy.in_offset = part.offset;
-    backend.copy(copy, *packed, x);
-    at += plan.size_of_part(part.length);
+/// Runs transfers along the same axes in one exchange. `keep(transfer, part)` moves what stays on this rank, `unpack(transfer, loop, offset in
+/// the target, packed block, offset there)` what has arrived.
+template <class Keep, class Unpack>
+constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfers, const char* name, const Keep& keep, const Unpack& unpack) {
+  bool communicates = false;
+  std::int64_t payload = 0;
+  const Block* target = nullptr;
+  for (const Transfer& transfer : transfers) {
+    for (const KeptPart& part : transfer.plan.kept) keep(transfer, part);
+    communicates = communicates || transfer.plan.communicates;
+    if (target != transfer.target) payload += transfer.target->count();
+    target = transfer.target;
   }
-  Buffer result(backend.allocate(x.type, received.total));
-  backend.communicate({.collective = Collective::exchange, .axes = plan.axes, .count = payload, .type = x.type, .operation = name, .sent = sent.counts,
-                       .received = received.counts},
-                      *result, *packed);
+  if (!communicates) return;
+  PackedMembers sent = packed_members(transfers, &ExchangePlan::sent);
+  PackedMembers received = packed_members(transfers, &ExchangePlan::received);
+  const ElementType type = transfers[0].target->type;
+  const Buffer out(backend.allocate(type, sent.total));
+  for (const Transfer& transfer : transfers) {
+    for (const ExchangePart& part : transfer.plan.sent) {
+      CopyPlan copy = transfer.plan.packing(part.length, ExchangePlan::source, true);
+      std::int64_t& offset = sent.offsets[static_cast<std::size_t>(part.member)];
+      copy.out_offset = offset;
+      copy.in_offset = part.offset;
+      backend.copy(copy, *out, *transfer.source);
+      offset += transfer.plan.size_of_part(part.length);
+    }
+  }
+  const Buffer arrived(backend.allocate(type, received.total));
+  backend.communicate({.collective = Collective::exchange, .axes = transfers[0].plan.axes, .count = payload, .type = type, .operation = name,
+                       .sent = sent.counts, .received = received.counts},
+                      *arrived, *out);
+  for (const Transfer& transfer : transfers) {
+    for (const ExchangePart& part : transfer.plan.received) {
+      std::int64_t& offset = received.offsets[static_cast<std::size_t>(part.member)];
+      unpack(transfer, transfer.plan.packing(part.length, ExchangePlan::target, false).loop, part.offset, *arrived, offset);
+      offset += transfer.plan.size_of_part(part.length);
+    }
+  }
+}
+
+/// The loop of a = a + b from one over a and b: operands a, a, b.
+[[nodiscard]] constexpr Loop accumulating(const Loop& loop) {
+  Loop result;
+  result.operands = 3;
+  for (const LoopDim& dim : loop.dims) result.dims.push_back({dim.extent, {dim.strides[0], dim.strides[0], dim.strides[1]}});
+  result = collapse(result);
+  // The innermost dim of a map is contiguous: of what is not, every row is one element.
+  if (!result.dims.empty() && result.dims.back().strides[0] != 1) result.dims.push_back({1, {1, 1, 1}});
   return result;
 }
 
 }  // namespace detail
 
-/// Writes to `target` what the plan brings from the sources; elements that no part covers keep what they have. At most one exchange, none
-/// if every member has all it needs.
+/// Writes to the targets what the plans bring from the sources; elements that no part covers keep what they have. All plans have the same
+/// axes and all blocks one element type; transfers to one target follow each other. At most one exchange, none if every member has all it needs.
+MTF_NOINLINE constexpr void exchange(Backend& backend, std::span<const Transfer> transfers, const char* name) {
+  detail::run_transfers(
+      backend, transfers, name,
+      [&](const Transfer& transfer, const KeptPart& part) {
+        backend.copy({.loop = transfer.plan.moving(part.length), .out_offset = part.target, .in_offset = part.source}, *transfer.target, *transfer.source);
+      },
+      [&](const Transfer& transfer, const Loop& loop, std::int64_t offset, const Block& packed, std::int64_t at) {
+        backend.copy({.loop = loop, .out_offset = offset, .in_offset = at}, *transfer.target, packed);
+      });
+}
 MTF_NOINLINE constexpr void exchange(Backend& backend, const ExchangePlan& plan, Block& target, const Block& source, const char* name) {
-  for (const KeptPart& part : plan.kept) {
-    backend.copy({.loop = plan.moving(part.length), .out_offset = part.target, .in_offset = part.source}, target, source);
-  }
-  if (!plan.communicates) return;
-  const Buffer received = detail::send_parts(backend, plan, plan.sent, ExchangePlan::source, plan.received, source, target.count(), name);
-  std::int64_t at = 0;
-  for (const ExchangePart& part : plan.received) {
-    CopyPlan copy = plan.packing(part.length, ExchangePlan::target, false);
-    copy.out_offset = part.offset;
-    copy.in_offset = at;
-    backend.copy(copy, target, *received);
-    at += plan.size_of_part(part.length);
-  }
+  const Transfer transfer{plan, &target, &source};
+  exchange(backend, std::span<const Transfer>(&transfer, 1), name);
 }
 
-namespace detail {
-
-/// The loop of a = a + b from one over a and b: operands a, a, b.
-[[nodiscard]] constexpr Loop accumulating(const Loop& loop, int a, int b) {
-  Loop result;
-  result.operands = 3;
-  for (const LoopDim& dim : loop.dims) result.dims.push_back({dim.extent, {dim.strides[a], dim.strides[a], dim.strides[b]}});
-  return collapse(result);
-}
-
-}  // namespace detail
-
-/// The transpose of `exchange`, for gradients: adds to `source` what its elements became in `target`, with the same messages the other way.
+/// The same, but adds to what the targets have: parts may overlap there.
 template <class E, class T>
-constexpr void exchange_back(E& engine, const ExchangePlan& plan, const Ref<Value>& source, const Block& target, const char* name) {
+constexpr void exchange_adding(E& engine, std::span<const Transfer> transfers, const char* name) {
   const mtf::detail::Sum sum;
-  for (const KeptPart& part : plan.kept) {
-    const Loop moving = plan.moving(part.length);
-    engine.run(MapPlan{detail::accumulating(moving, ExchangePlan::source, ExchangePlan::target)}, sum, Out<T>{*source->block, part.source},
-               In<T>{*source->block, part.source}, In<T>{target, part.target});
-  }
-  if (!plan.communicates) return;
-  const Buffer received = detail::send_parts(engine, plan, plan.received, ExchangePlan::target, plan.sent, target, source->block->count(), name);
-  std::int64_t at = 0;
-  for (const ExchangePart& part : plan.sent) {
-    const CopyPlan copy = plan.packing(part.length, ExchangePlan::source, false);
-    engine.run(MapPlan{detail::accumulating(copy.loop, 0, 1)}, sum, Out<T>{*source->block, part.offset}, In<T>{*source->block, part.offset},
-               In<T>{*received, at});
-    at += plan.size_of_part(part.length);
-  }
+  const auto add = [&](const Loop& loop, Block& target, std::int64_t offset, const Block& source, std::int64_t at) {
+    engine.run(MapPlan{detail::accumulating(loop)}, sum, Out<T>{target, offset}, In<T>{target, offset}, In<T>{source, at});
+  };
+  detail::run_transfers(
+      engine, transfers, name,
+      [&](const Transfer& transfer, const KeptPart& part) {
+        add(transfer.plan.moving(part.length), *transfer.target, part.target, *transfer.source, part.source);
+      },
+      [&](const Transfer& transfer, const Loop& loop, std::int64_t offset, const Block& packed, std::int64_t at) {
+        add(loop, *transfer.target, offset, packed, at);
+      });
 }
 
 }  // namespace untyped

@@ -1,0 +1,233 @@
+// What shift, slice, pad, concat and their relatives share: indices of a dim move to other places, to another dim or another array.
+#pragma once
+
+#include <mtf/ops/reshape.hpp>
+#include <mtf/plan/segments.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// What goes round at the ends of a dim: with `wrap` the other end follows, else zeros do.
+struct WrapOptions {
+  bool wrap = false;
+};
+
+namespace untyped {
+
+/// A part of a second dim that moves along, where not all of it does.
+struct RouteBox {
+  Name source{}, target{};  ///< the dim before and after; empty: all dims move along whole
+  std::int64_t source_begin = 0;
+  std::int64_t target_begin = 0;
+  std::int64_t extent = 1;
+};
+
+/// Where the indices of the dim `source` of one input go in the dim `target` of one output. Their other dims have the same names. An empty
+/// name stands for a dim of extent 1 that the array does not have.
+struct Route {
+  int input = 0;
+  int output = 0;
+  Name source{}, target{};
+  Segments segments{};
+  RouteBox box{};
+
+  [[nodiscard]] constexpr Route transposed() const {
+    Route result = *this;
+    std::swap(result.source, result.target);
+    std::swap(result.box.source, result.box.target);
+    std::swap(result.box.source_begin, result.box.target_begin);
+    result.segments = segments.transposed();
+    return result;
+  }
+};
+
+namespace detail {
+
+[[nodiscard]] constexpr PlacedDim dim_or_unit(const Placement& placement, const Name& name) {
+  const int position = placement.find(name);
+  return position < 0 ? PlacedDim{} : placement.dims[position];
+}
+
+/// The axes that split the dims of a route.
+[[nodiscard]] constexpr AxisSet axes_of(const Placement& from, const Placement& to, const Route& route) {
+  return set_of(dim_or_unit(from, route.source).axes) | set_of(dim_or_unit(to, route.target).axes);
+}
+
+MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_route(const Backend& backend, AxisSet axes, const Placement& from, const Placement& to,
+                                                             const Route& route) {
+  const StridedShape source = row_major(from);
+  const std::int64_t source_stride = stride_of(source, route.source);
+  SegmentBox box;
+  box.loop.operands = 2;
+  box.varying = -1;
+  for (const StridedDim& dim : row_major(to)) {
+    if (dim.name == route.target) {
+      box.varying = box.loop.dims.size();
+      box.loop.dims.push_back({1, {dim.stride, source_stride}});
+    } else if (dim.name == route.box.target) {
+      const std::int64_t other_stride = stride_of(source, route.box.source);
+      box.target_offset = route.box.target_begin * dim.stride;
+      box.source_offset = route.box.source_begin * other_stride;
+      box.loop.dims.push_back({route.box.extent, {dim.stride, other_stride}});
+    } else {
+      box.loop.dims.push_back({dim.extent, {dim.stride, stride_of(source, dim.name)}});
+    }
+  }
+  if (box.varying < 0) {
+    box.varying = box.loop.dims.size();
+    box.loop.dims.push_back({1, {0, source_stride}});
+  }
+  return plan_segments(backend.mesh(), backend.coordinates, axes, dim_or_unit(from, route.source), dim_or_unit(to, route.target), box, route.segments);
+}
+
+/// A sum over other axes than those that move may stay outstanding.
+constexpr void complete_along(const Value& x, AxisSet axes, const char* name) {
+  if (!x.block->scattered.empty() || !(x.pending() & axes).empty()) complete(x, name);
+}
+
+/// Fills what the transfers do not write, then runs them.
+template <class E, class T>
+constexpr void run_routes(E& engine, std::span<const Ref<Value>> targets, std::span<const Transfer> transfers, bool adds, const char* name) {
+  for (const Ref<Value>& target : targets) {
+    std::int64_t written = 0;
+    for (const Transfer& transfer : transfers) {
+      if (transfer.target == target->block.get()) written += transfer.plan.written();
+    }
+    const std::int64_t count = target->block->count();
+    if (adds || written < count) engine.run(FillPlan{count}, out<T>(target), T(0));
+  }
+  if (transfers.empty()) return;
+  if constexpr (floating<T>) {
+    if (adds) return exchange_adding<E, T>(engine, transfers, name);
+  }
+  exchange(engine, transfers, name);
+}
+
+}  // namespace detail
+
+/// Every index goes back to where it came from; indices that went to several places (`overlaps`) sum what comes back.
+template <class E, class T>
+class SegmentsGradient final : public Operation {
+ public:
+  RecycledVector<Route> routes;
+  bool overlaps = false;
+  constexpr ~SegmentsGradient() override {}
+  constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
+    E& engine = static_cast<E&>(gradient->backend());
+    AxisSet axes;
+    for (const Route& route : routes) {
+      if (sink.wants(route.input)) axes |= detail::axes_of(inputs[route.input]->placement, gradient->placement, route);
+    }
+    detail::complete_along(*gradient, axes, this->name);
+    InlineVector<Ref<Value>, max_inputs> results;
+    RecycledVector<Ref<Value>> wanted;
+    for (int i = 0; i < inputs.size(); ++i) {
+      results.push_back({});
+      if (!sink.wants(i)) continue;
+      results[i] = make_value(engine, inputs[i]->placement, element_type_of<T>::value);
+      results[i]->block->pending = gradient->pending();
+      wanted.push_back(results[i]);
+    }
+    RecycledVector<Transfer> transfers;
+    for (const Route& route : routes) {
+      const Ref<Value>& result = results[route.input];
+      if (!result) continue;
+      transfers.push_back({detail::plan_route(engine, axes, gradient->placement, result->placement, route.transposed()), result->block.get(),
+                           gradient->block.get()});
+    }
+    detail::run_routes<E, T>(engine, wanted, transfers, overlaps, this->name);
+    for (int i = 0; i < inputs.size(); ++i) {
+      if (results[i]) sink.add(i, results[i]);
+    }
+  }
+};
+
+/// Arrays of these shapes, made from the inputs along the routes; zero where none leads. Routes do not overlap in the outputs; where they do in
+/// the inputs, say so. One exchange if a rank needs what it does not have, else no communication; a sum that all inputs are pending over
+/// stays so unless it is over one of the axes that split the moving dims.
+template <class E, class T>
+[[nodiscard]] constexpr RecycledVector<Array> move_segments(E& engine, const char* name, std::span<const Array> inputs, std::span<const ShapeValue> shapes,
+                                                            std::span<const Route> routes, bool overlaps = false) {
+  for (const ShapeValue& shape : shapes) require_legal(engine, name, shape);
+  RecycledVector<Placement> placements;
+  for (const ShapeValue& shape : shapes) placements.push_back(place(engine.rules, shape));
+  AxisSet axes;
+  for (const Route& route : routes) {
+    axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)].value->placement, placements[static_cast<std::size_t>(route.output)], route);
+  }
+  bool stays_pending = true;
+  for (const Array& input : inputs) {
+    detail::complete_along(*input.value, axes, name);
+    stays_pending = stays_pending && input.value->pending() == inputs[0].value->pending();
+  }
+  if (!stays_pending) {
+    for (const Array& input : inputs) complete(*input.value, name);
+  }
+  RecycledVector<Ref<Value>> targets;
+  for (const Placement& placement : placements) {
+    targets.push_back(make_value(engine, placement, element_type_of<T>::value));
+    targets.back()->block->pending = inputs[0].value->pending();
+  }
+  RecycledVector<Transfer> transfers;
+  for (const Route& route : routes) {
+    const Value& from = *inputs[static_cast<std::size_t>(route.input)].value;
+    const Value& to = *targets[static_cast<std::size_t>(route.output)];
+    transfers.push_back({detail::plan_route(engine, axes, from.placement, to.placement, route), to.block.get(), from.block.get()});
+  }
+  detail::run_routes<E, T>(engine, targets, transfers, false, name);
+  RecycledVector<Array> results;
+  for (std::size_t o = 0; o < targets.size(); ++o) {
+    Array result{targets[o], {}};
+    if constexpr (floating<T>) {
+      if (records(engine, inputs)) {
+        auto* operation = make<SegmentsGradient<E, T>>();
+        operation->overlaps = overlaps;
+        for (const Route& route : routes) {
+          if (route.output == static_cast<int>(o)) operation->routes.push_back(route);
+        }
+        record<E, T>(result, name, operation, inputs);
+      }
+    }
+    results.push_back(result);
+  }
+  return results;
+}
+
+/// The case of one input and one output.
+template <class E, class T>
+[[nodiscard]] constexpr Array move_segments(E& engine, const char* name, const Array& x, const ShapeValue& shape, const Route& route) {
+  return move_segments<E, T>(engine, name, std::span<const Array>(&x, 1), std::span<const ShapeValue>(&shape, 1), std::span<const Route>(&route, 1))[0];
+}
+
+}  // namespace untyped
+
+namespace detail {
+
+/// `shape` with another dim in the place of `old`.
+[[nodiscard]] constexpr ShapeValue replaced(const ShapeValue& shape, const Name& old, const DimValue& dim) {
+  ShapeValue result = shape;
+  result[find(shape, old)] = dim;
+  return result;
+}
+
+/// A dim of the same name whose extent is known at run time only.
+template <dim_like D>
+using dynamic_dim = Dim<fixed<D::name.text.size() + 1>(D::name)>;
+
+/// The extent of a dim as the types of x know it.
+template <class D, class X>
+inline constexpr std::int64_t known_extent = contains(dims_of<X>::shape(), D::name) ? dims_of<X>::shape()[find(dims_of<X>::shape(), D::name)].extent : dynamic;
+
+/// The tensor of the dims of `List` that `form(engine, array of x, shape of x)` makes.
+template <class List, class X, class Form>
+constexpr auto move_named(const X& x, const Form& form) {
+  const Array& array = array_of(x);
+  using E = typename world_of<X>::engine_type;
+  E& engine = static_cast<E&>(array.value->backend());
+  return tensor_of<world_of<X>, element_of<X>, List>(form(engine, array, array.value->placement.shape()));
+}
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace mtf

@@ -1,0 +1,22 @@
+// Operands joined along a dim that one of them has not.
+// EXPECT-ERROR: Hidden
+// FIRST-ERROR: mtf: concat: an operation names a dim that its operand does not have; check the spelling
+// MAX-LINES: 12
+#include <mtf/mtf.hpp>
+
+struct Batch : mtf::Dim<"batch", 64> {};
+struct Length : mtf::Dim<"length", 16> {};
+struct Half : mtf::Dim<"length", 8> {};
+struct Longer : mtf::Dim<"longer", 20> {};
+struct Hidden : mtf::Dim<"hidden", 4096> {};
+struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};
+struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
+
+auto program(mtf::World<Mesh, Layout>& world) {
+  auto x = mtf::random_normal<float, Batch, Length>(world, mtf::seed{1});
+#ifdef MTF_CONTROL
+  return mtf::concat<Half>(Length{}, mtf::slice<Length, Half>(x, 0), mtf::slice<Length, Half>(x, 8)) * 2;
+#else
+  return mtf::concat<Hidden>(Length{}, x, x) * 2;
+#endif
+}

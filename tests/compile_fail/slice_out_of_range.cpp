@@ -1,0 +1,22 @@
+// A slice that ends beyond its dim.
+// EXPECT-ERROR: Half
+// FIRST-ERROR: mtf: slice: the slice is not within the dim it is taken from
+// MAX-LINES: 12
+#include <mtf/mtf.hpp>
+
+struct Batch : mtf::Dim<"batch", 64> {};
+struct Length : mtf::Dim<"length", 16> {};
+struct Half : mtf::Dim<"length", 8> {};
+struct Longer : mtf::Dim<"longer", 20> {};
+struct Hidden : mtf::Dim<"hidden", 4096> {};
+struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};
+struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
+
+auto program(mtf::World<Mesh, Layout>& world) {
+  auto x = mtf::random_normal<float, Batch, Length>(world, mtf::seed{1});
+#ifdef MTF_CONTROL
+  return mtf::slice<Length, 8>(x, Half{}) * 2;
+#else
+  return mtf::slice<Length, 9>(x, Half{}) * 2;
+#endif
+}

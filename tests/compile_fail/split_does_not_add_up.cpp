@@ -1,0 +1,22 @@
+// Parts whose extents do not make that of the dim.
+// EXPECT-ERROR: Half
+// FIRST-ERROR: mtf: split: the extents of the parts do not add up to that of the dim
+// MAX-LINES: 12
+#include <mtf/mtf.hpp>
+
+struct Batch : mtf::Dim<"batch", 64> {};
+struct Length : mtf::Dim<"length", 16> {};
+struct Half : mtf::Dim<"length", 8> {};
+struct Longer : mtf::Dim<"longer", 20> {};
+struct Hidden : mtf::Dim<"hidden", 4096> {};
+struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};
+struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
+
+auto program(mtf::World<Mesh, Layout>& world) {
+  auto x = mtf::random_normal<float, Batch, Length>(world, mtf::seed{1});
+#ifdef MTF_CONTROL
+  return std::get<0>(mtf::split<Length>(x, Half{}, Half{})) * 2;
+#else
+  return std::get<0>(mtf::split<Length>(x, Half{}, Half{}, Half{})) * 2;
+#endif
+}
