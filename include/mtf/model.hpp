@@ -5,12 +5,14 @@
 #include <mtf/nn/language_model.hpp>
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/cast.hpp>
+#include <mtf/ops/convolution.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/cross_entropy.hpp>
 #include <mtf/ops/einsum.hpp>
 #include <mtf/ops/gather.hpp>
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/map.hpp>
+#include <mtf/ops/pool.hpp>
 #include <mtf/ops/random.hpp>
 #include <mtf/ops/reduce.hpp>
 #include <mtf/ops/reshape.hpp>

@@ -12,6 +12,9 @@
 #include <mtf/ops/random.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/einsum.hpp>
+#include <mtf/ops/window.hpp>
+#include <mtf/ops/convolution.hpp>
+#include <mtf/ops/pool.hpp>
 #include <mtf/ops/gather.hpp>
 #include <mtf/ops/softmax.hpp>
 #include <mtf/ops/cross_entropy.hpp>

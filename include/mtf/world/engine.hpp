@@ -14,6 +14,7 @@
 #include <mtf/kernels/optimizer.hpp>
 #include <mtf/kernels/random.hpp>
 #include <mtf/kernels/reduce.hpp>
+#include <mtf/kernels/window.hpp>
 #include <mtf/runtime/communicators.hpp>
 #include <mtf/runtime/counters.hpp>
 #include <mtf/runtime/memory_pool.hpp>
