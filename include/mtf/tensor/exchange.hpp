@@ -70,12 +70,15 @@ MTF_NOINLINE constexpr void exchange(Backend& backend, const ExchangePlan& plan,
 
 namespace detail {
 
-/// The loop of a = a + b from one over a and b: operands a, a, b.
+/// The loop of a = a + b from one over a and b: operands a, a, b. The innermost dim of a MapPlan is contiguous, so where parts are
+/// single elements that lie apart, each is a row of its own.
 [[nodiscard]] constexpr Loop accumulating(const Loop& loop, int a, int b) {
   Loop result;
   result.operands = 3;
   for (const LoopDim& dim : loop.dims) result.dims.push_back({dim.extent, {dim.strides[a], dim.strides[a], dim.strides[b]}});
-  return collapse(result);
+  result = collapse(result);
+  if (!result.dims.empty() && result.dims.back().strides[0] != 1) result.dims.push_back({1, {1, 1, 1}});
+  return result;
 }
 
 }  // namespace detail
