@@ -18,6 +18,9 @@
 #include <mtf/ops/random.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/einsum.hpp>
+#include <mtf/ops/window.hpp>
+#include <mtf/ops/convolution.hpp>
+#include <mtf/ops/pool.hpp>
 #include <mtf/ops/gather.hpp>
 #include <mtf/ops/one_hot.hpp>
 #include <mtf/ops/along.hpp>
@@ -35,7 +38,7 @@
 #include <mtf/ops/slice.hpp>
 #include <mtf/ops/concat.hpp>
 #include <mtf/ops/halo_exchange.hpp>
-#include <mtf/ops/pool.hpp>
+#include <mtf/ops/reduce_first.hpp>
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/custom_gradient.hpp>
 #include <mtf/ops/recompute.hpp>

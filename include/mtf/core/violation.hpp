@@ -35,6 +35,10 @@
   "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_max for any and reduce_min for all"
 #define MTF_RULE_TOO_MANY_DIMS \
   "more dims than the library takes: 12 in a tensor, 24 in an operation"
+#define MTF_RULE_SPLIT_WINDOW \
+  "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, Whole>(filter) to a dim without one"
+#define MTF_RULE_SPATIAL_NAMES \
+  "a dim of a Spatial has a name that another dim of the operation has; rename one of the two (only Output may be Input itself)"
 #define MTF_RULE_MALFORMED_LAYOUT \
   "the text of a layout or mesh cannot be read; write \"dim:axis;dim:axis,axis\" and \"axis:size;axis:size\""
 

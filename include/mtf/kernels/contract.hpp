@@ -89,9 +89,9 @@ struct ContractKernel {
       summed.offsets(s / summed.inner, by);
       for (int o = 0; o < 3; ++o) by[o] += s % summed.inner * summed.inner_strides[o];
       if constexpr (Blas) {
-        multiply(plan, c + at[0], a + at[1] + by[1], b + at[2] + by[2], s > 0);
+        multiply(plan, c + at[0], a + at[1] + by[1], b + at[2] + by[2], s > 0 || plan.accumulates);
       } else {
-        multiply_loops(plan, c + at[0], a + at[1] + by[1], b + at[2] + by[2], s > 0);
+        multiply_loops(plan, c + at[0], a + at[1] + by[1], b + at[2] + by[2], s > 0 || plan.accumulates);
       }
     }
   }

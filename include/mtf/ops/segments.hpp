@@ -121,7 +121,7 @@ class SegmentsGradient final : public Operation {
     detail::complete_along(*gradient, axes, this->name);
     InlineVector<Ref<Value>, max_inputs> results;
     RecycledVector<Ref<Value>> wanted;
-    for (int i = 0; i < inputs.size(); ++i) {
+    for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
       results.push_back({});
       if (!sink.wants(i)) continue;
       results[i] = make_value(engine, inputs[i]->placement, element_type_of<T>::value);
@@ -136,7 +136,7 @@ class SegmentsGradient final : public Operation {
                            gradient->block.get()});
     }
     detail::run_routes<E, T>(engine, wanted, transfers, overlaps, this->name);
-    for (int i = 0; i < inputs.size(); ++i) {
+    for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
       if (results[i]) sink.add(i, results[i]);
     }
   }

@@ -20,7 +20,8 @@ struct ContractionPlan {
   std::int64_t c_m = 1, c_n = 1;
   std::int64_t a_m = 1, a_k = 1;
   std::int64_t b_k = 1, b_n = 1;
-  bool is_gemm = true;  ///< false: no choice of m, n, k gives each matrix a unit stride
+  bool accumulates = false;  ///< adds to what c holds
+  bool is_gemm = true;       ///< false: no choice of m, n, k gives each matrix a unit stride
 
   /// Multiply-adds.
   [[nodiscard]] constexpr std::int64_t work() const { return batch.size() * summed.size() * m * n * k; }

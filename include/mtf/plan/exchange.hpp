@@ -60,6 +60,15 @@ struct ExchangePlan {
     if (varying >= 0) result.dims[varying].extent = length;
     return collapse(result);
   }
+  /// The same messages the other way: what was the target is the source.
+  [[nodiscard]] constexpr ExchangePlan transposed() const {
+    ExchangePlan result = *this;
+    result.sent = received;
+    result.received = sent;
+    for (KeptPart& part : result.kept) std::swap(part.source, part.target);
+    for (LoopDim& dim : result.loop.dims) std::swap(dim.strides[source], dim.strides[target]);
+    return result;
+  }
   /// Elements of a part.
   [[nodiscard]] constexpr std::int64_t size_of_part(std::int64_t length) const {
     std::int64_t size = 1;

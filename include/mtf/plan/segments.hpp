@@ -18,7 +18,7 @@ struct Segment {
 
 /// Runs of common steps. A step is not 0; -1 walks backwards.
 struct Segments {
-  InlineVector<Segment, 2> runs{};
+  RecycledVector<Segment> runs{};
   std::int64_t source_step = 1;
   std::int64_t target_step = 1;
 

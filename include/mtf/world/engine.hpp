@@ -17,6 +17,7 @@
 #include <mtf/kernels/reduce.hpp>
 #include <mtf/kernels/scan.hpp>
 #include <mtf/kernels/selection.hpp>
+#include <mtf/kernels/window.hpp>
 #include <mtf/runtime/communicators.hpp>
 #include <mtf/runtime/counters.hpp>
 #include <mtf/runtime/memory_pool.hpp>
