@@ -5,7 +5,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include <mtf/ops/custom_gradient.hpp>
+#include <mtf/ops/gradients.hpp>
 
 namespace mtf {
 inline namespace v0 {

@@ -112,5 +112,34 @@ MTF_NOINLINE [[nodiscard]] constexpr ContractionPlan plan_contraction(const Stri
   return best;
 }
 
+namespace untyped::detail {
+
+/// Dims of the placements that `wanted` also has, first come first.
+[[nodiscard]] constexpr Placement kept_dims(const Placement& a, const Placement& b, const ShapeValue& wanted) {
+  Placement result;
+  for (const Placement* placement : {&a, &b}) {
+    for (const PlacedDim& dim : placement->dims) {
+      if (contains(wanted, dim.name) && result.find(dim.name) < 0) result.dims.push_back(dim);
+    }
+  }
+  return result;
+}
+
+/// The same dims in the order batch, first, second: what BLAS takes whatever the order of the operand.
+[[nodiscard]] constexpr Placement ordered(const Placement& x, const Placement& partner, const Placement& c, bool summed_last) {
+  Placement result;
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const PlacedDim& dim : x.dims) {
+      const bool kept = c.find(dim.name) >= 0;
+      const bool shared = partner.find(dim.name) >= 0;
+      const int group = kept && shared ? 0 : (kept == summed_last ? 1 : 2);
+      if (group == pass) result.dims.push_back(dim);
+    }
+  }
+  return result;
+}
+
+}  // namespace untyped::detail
+
 }  // namespace v0
 }  // namespace mtf
