@@ -220,7 +220,7 @@ TEST_CASE("recompute: communication is that of the function twice") {
   World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = "k:cols"});
   const auto x = mtf::watch(normal(w, 1, a, k));
   const auto y = mtf::watch(normal(w, 2, k, b));
-  const auto f = [](const auto& u, const auto& v) { return mtf::sin(mtf::einsum<A, B>(u, v)); };
+  const auto f = [](const auto& u, const auto& other) { return mtf::sin(mtf::einsum<A, B>(u, other)); };
   watch_collectives(w);
   const auto loss = mtf::reduce_sum(mtf::recompute(f, x, y));
   CHECK(joined(collectives(w)) == "allreduce over cols of 128");
@@ -244,9 +244,9 @@ TEST_CASE("custom_gradient: the user's gradient, for one input and for several")
     const auto [weights] = mtf::gradients(weighted_sum(one), one);
     check_close(host(dx), host(weights * (x - floor)), 1e-14, pair.place);
     // Two inputs, one without a gradient; two results.
-    const auto both = mtf::custom_gradient([](const auto& u, const auto& v) { return std::tuple(u * v, mtf::reduce_sum<A>(u)); },
-                                           [](const auto& dys, const auto& ys, const auto& u, const auto& v) {
-                                             return std::tuple(std::get<0>(dys) * 2.0 * v + std::get<1>(dys) + std::get<0>(ys) * 0.0 + u * 0.0, mtf::no_gradient{});
+    const auto both = mtf::custom_gradient([](const auto& u, const auto& other) { return std::tuple(u * other, mtf::reduce_sum<A>(u)); },
+                                           [](const auto& dys, const auto& ys, const auto& u, const auto& other) {
+                                             return std::tuple(std::get<0>(dys) * 2.0 * other + std::get<1>(dys) + std::get<0>(ys) * 0.0 + u * 0.0, mtf::no_gradient{});
                                            },
                                            x, y);
     const auto [du] = mtf::gradients(mtf::reduce_sum(std::get<0>(both)) + mtf::reduce_sum(std::get<1>(both)) * 5.0, x);
@@ -276,13 +276,13 @@ TEST_CASE("custom_gradient: what the function refers to, and what leaves it, are
   std::optional<Tensor<A>> deeper;
   const auto z = mtf::recompute(
       [&](const auto& u) {
-        const auto v = mtf::recompute(
+        const auto other = mtf::recompute(
             [&](const auto& t) {
               deeper = mtf::cos(t);
               return *deeper + t;
             },
             u);
-        return v * 2.0;
+        return other * 2.0;
       },
       x);
   CHECK_THROWS_WITH_AS(*deeper + x, doctest::Contains("used outside"), mtf::plan_error);

@@ -89,8 +89,8 @@ TEST_CASE("local_map: a partial sum over the axes of a dim, gradients by kernels
     const auto product = [](World&, const auto& x, const auto& w) {
       return mtf::local_map(
           mtf::local_result<double>(a).template summed<K>(), Product{},
-          [](const auto& dy, const auto&, const auto& u, const auto& v) {
-            return std::tuple(mtf::local_map(mtf::local_result<double>(a, k), Outer{}, dy, v),
+          [](const auto& dy, const auto&, const auto& u, const auto& other) {
+            return std::tuple(mtf::local_map(mtf::local_result<double>(a, k), Outer{}, dy, other),
                               mtf::local_map(mtf::local_result<double>(k).template summed<A>(), Columns{}, dy, u));
           },
           x, w);
@@ -111,12 +111,12 @@ TEST_CASE("local_map: the sum is pending: one allreduce at first use, none befor
   if (ranks() == 1) return;
   World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = "k:cols"});
   const auto x = normal(w, 1, a, k);
-  const auto v = normal(w, 2, k);
+  const auto other = normal(w, 2, k);
   watch_collectives(w);
-  const auto y = mtf::local_map(mtf::local_result<double>(a).summed<K>(), Product{}, x, v);
-  const auto z = y + mtf::einsum<A>(x, v);
+  const auto y = mtf::local_map(mtf::local_result<double>(a).summed<K>(), Product{}, x, other);
+  const auto z = y + mtf::einsum<A>(x, other);
   CHECK(collectives(w).empty());
-  check_close(host(z), host(mtf::einsum<A>(x, v) * 2.0), 1e-13, "sum");
+  check_close(host(z), host(mtf::einsum<A>(x, other) * 2.0), 1e-13, "sum");
   CHECK(joined(collectives(w)) == "allreduce over cols of 8; allreduce over cols of 8");
   // Data of the program's own, summed over a named axis.
   const double mine = w.rank() + 1;
@@ -128,14 +128,14 @@ TEST_CASE("local_map: the sum is pending: one allreduce at first use, none befor
 TEST_CASE("local_map: declarations that cannot be right are errors by dim and axis") {
   World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = "k:cols;a:rows;b:cols"});
   const auto x = normal(w, 1, a, k);
-  const auto v = normal(w, 2, k);
+  const auto other = normal(w, 2, k);
   const auto result = mtf::local_result<double>(a);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result, Product{}, x, v), doctest::Contains("dim \"k\" of an input is split over axis \"cols\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("depth"), Product{}, x, v), doctest::Contains("\"depth\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("rows").summed<K>(), Product{}, x, v), doctest::Contains("splits dim \"a\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, C>(), Product{}, x, v), doctest::Contains("\"c\" is in no input"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, A>(), Product{}, x, v), doctest::Contains("\"a\" is summed and also"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(mtf::local_result<double>(b).summed<K>(), Product{}, x, v), doctest::Contains("\"cols\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K>(), Product{}, mtf::watch(x), v), doctest::Contains("gradient"), mtf::plan_error);
-  CHECK(mtf::local_map(result.summed_over("cols"), Product{}, x, v).shape()[0].extent == 8);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result, Product{}, x, other), doctest::Contains("dim \"k\" of an input is split over axis \"cols\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("depth"), Product{}, x, other), doctest::Contains("\"depth\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("rows").summed<K>(), Product{}, x, other), doctest::Contains("splits dim \"a\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, C>(), Product{}, x, other), doctest::Contains("\"c\" is in no input"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, A>(), Product{}, x, other), doctest::Contains("\"a\" is summed and also"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(mtf::local_result<double>(b).summed<K>(), Product{}, x, other), doctest::Contains("\"cols\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K>(), Product{}, mtf::watch(x), other), doctest::Contains("gradient"), mtf::plan_error);
+  CHECK(mtf::local_map(result.summed_over("cols"), Product{}, x, other).shape()[0].extent == 8);
 }

@@ -1,5 +1,6 @@
 // Training steps in parts: the same step, less memory, no more allreduces of gradients.
 #include "support.hpp"
+#include "world_news.hpp"
 
 #include <optional>
 
@@ -161,4 +162,33 @@ TEST_CASE("what cannot be split, and variables without a gradient, are errors by
     World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
     return host(normal(alone, 9, batch));
   }());
+}
+
+TEST_CASE("a warmed-up step in parts, run again and in bfloat16, takes no memory from Kokkos and calls no operator new") {
+  for (const std::string_view layout : {"", "a:rows", "a:rows;b:cols", "k:cols"}) {
+    World world(MPI_COMM_WORLD, {.mesh = ranks() % 2 == 0 ? mesh_text(ranks() / 2, 2) : mesh_text(1, 1), .layout = layout});
+    const auto w = mtf::variable<mtf::ElementTypes<float, float, mtf::bfloat16>>(world, "w", mtf::init::normal(0.1), k, b);
+    mtf::Adam<World, float> adam(world);
+    const auto step = [&](std::uint64_t number) {
+      const auto x = mtf::random_normal_of<mtf::bfloat16>(world, mtf::seed{number}, 0, 1, batch, k);
+      const auto [gradients, loss] = mtf::serialize_training_step(
+          world, A{24},
+          [&](mtf::Microbatch part, const auto& u) {
+            const auto y = mtf::recompute([w](const auto& input) { return mtf::softmax<B>(mtf::einsum<A, B>(input, w)); }, u);
+            return mtf::reduce_mean(mtf::square(mtf::clip_activation_gradient(mtf::cast<float>(y), 0.1))) / part.count;
+          },
+          x);
+      adam.apply(gradients, 0.01);
+    };
+    for (std::uint64_t number = 0; number < 5; ++number) step(number);
+    const std::int64_t allocations = world.engine().pool().allocations();
+    const std::int64_t live = world.engine().pool().live_bytes();
+    const std::int64_t before = news();
+    for (std::uint64_t number = 5; number < 15; ++number) step(number);
+    const std::int64_t during = news() - before;
+    CHECK(world.engine().pool().allocations() == allocations);
+    CHECK(world.engine().pool().live_bytes() == live);
+    CHECK(during == 0);
+    CHECK(world.verify_replicas());
+  }
 }

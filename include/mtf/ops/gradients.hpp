@@ -39,11 +39,6 @@ constexpr std::array<poisoned, N> all_poisoned(Reason) {
   return {};
 }
 
-template <class World, class T, class... Dims>
-Tensor<World, T, Dims...> plain(const Tensor<World, T, Dims...>&);
-template <class World, class T, class... Dims>
-Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<World, T, Dims...>&);
-
 constexpr Ref<Value> or_zeros(const Ref<Value>& gradient, const Array& x, const ElementOperations* elements) {
   if (gradient) return gradient;
   return elements->fill(x.value->backend(), x.value->placement, 0.0);

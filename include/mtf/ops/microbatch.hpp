@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include <mtf/ops/along.hpp>
-#include <mtf/ops/custom_gradient.hpp>
+#include <mtf/ops/gradients.hpp>
 
 namespace mtf {
 inline namespace v0 {

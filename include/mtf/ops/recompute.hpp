@@ -1,7 +1,7 @@
 // recompute: functions of which only the inputs are kept, and that run again for their gradient.
 #pragma once
 
-#include <mtf/ops/custom_gradient.hpp>
+#include <mtf/tensor/custom_gradient.hpp>
 
 namespace mtf {
 inline namespace v0 {

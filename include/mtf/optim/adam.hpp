@@ -44,7 +44,7 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
 /// Communication of a step: what completes the gradients, see Sgd.
 template <class World, floating T>
 class Adam {
-  static_assert(std::floating_point<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
+  static_assert(std::is_floating_point_v<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
 
  public:
   constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}

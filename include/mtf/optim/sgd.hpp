@@ -38,7 +38,7 @@ MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGra
 /// variable that is replicated over an axis of the batch.
 template <class World, floating T>
 class Sgd {
-  static_assert(std::floating_point<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
+  static_assert(std::is_floating_point_v<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
 
  public:
   constexpr explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}

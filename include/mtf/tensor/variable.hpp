@@ -199,6 +199,12 @@ constexpr const Array& array_of(const Variable<World, T, Dims...>& x) {
   return x.state().leaf;
 }
 
+/// The tensor that an operand is when it is read, as a type.
+template <class World, class T, class... Dims>
+Tensor<World, T, Dims...> plain(const Tensor<World, T, Dims...>&);
+template <class World, class T, class... Dims>
+Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<World, T, Dims...>&);
+
 template <class Arrays>
 constexpr void require_same_backend(const Backend& backend, const char* operation, const Arrays& arrays) {
   for (const Array& array : arrays) {

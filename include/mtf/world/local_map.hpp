@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <mtf/ops/custom_gradient.hpp>
+#include <mtf/tensor/custom_gradient.hpp>
 #include <mtf/world/transfer.hpp>
 
 namespace mtf {
@@ -213,7 +213,7 @@ auto local_map(const LocalResult<T, Dims, Summed>& result, const F& kernel, cons
     return poisoned{};
   } else {
     static_assert(detail::views_exist<Dims, X, Xs...>, "mtf: local_map: a Kokkos view has at most 8 dims");
-    return custom_gradient([&](const auto&... inner) { return detail::run_local(result, kernel, stop_gradient(inner)...); }, gradient, x, xs...);
+    return custom_gradient([&](const auto&... inner) { return detail::run_local(result, kernel, inner...); }, gradient, x, xs...);
   }
 }
 
