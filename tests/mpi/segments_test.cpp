@@ -210,6 +210,44 @@ TEST_CASE("concat, stack and unstack under all layouts") {
   });
 }
 
+TEST_CASE("gradients that are pending over other axes stay so, over the same ones they are completed") {
+  for_each_layout({"", "k:rows;b:cols", "k:cols;b:rows", "k:rows;b:rows", "k:cols;q:rows", "k:rows;b:rows,cols", "k:rows;q:cols;b:cols"}, [](const Pair& pair) {
+    const auto two = [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, Q{8}, K{8})); };
+    check_operation(pair, "slice before a contraction", two,
+                    [](World&, const auto& x, const auto& y) { return mtf::square(mtf::einsum<A, K>(mtf::slice<B>(x, 3, Q{8}), y)); },
+                    [](const Host& x, const Host& y) {
+                      Host z;
+                      for (std::size_t i = 0; i < 8; ++i) {
+                        for (std::size_t j = 0; j < 8; ++j) {
+                          double sum = 0;
+                          for (std::size_t l = 0; l < 8; ++l) sum += x[i * 16 + 3 + l] * y[l * 8 + j];
+                          z.push_back(sum * sum);
+                        }
+                      }
+                      return z;
+                    },
+                    {.difference = 1e-5, .unites = false});
+    if (pair.place.find("k:rows;b:cols") == std::string::npos) return;
+    // d shift is pending over rows, and its shift back is an exchange over cols of the pending part.
+    const auto x = mtf::watch(normal(pair.world, 1, a, b));
+    const auto loss = mtf::reduce_sum(mtf::einsum<A, K>(mtf::shift<B>(x, 1), normal(pair.world, 2, b, k)));
+    watch_collectives(pair.world);
+    const auto [dx] = mtf::gradients(loss, x);
+    const bool split = pair.world.mesh().axes[1].size > 1;
+    CHECK(std::ssize(collectives(pair.world)) == (split ? 1 : 0));
+    CHECK(!dx.array().value->pending().empty());
+  });
+}
+
+TEST_CASE("a variable is an operand") {
+  World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1), .layout = "a:rows"});
+  const auto v = mtf::variable<double>(world, "v", mtf::init::normal(1), a, b);
+  const auto y = mtf::concat<A>(P{16}, mtf::shift<A>(v, 1), mtf::reverse<A>(v));
+  const auto [dv] = mtf::gradients(mtf::reduce_sum(y), v);
+  const Host gradient = host(dv);
+  for (std::size_t i = 0; i < gradient.size(); ++i) CHECK(gradient[i] == (i / 16 == 7 ? 1.0 : 2.0));
+}
+
 TEST_CASE("one exchange at most, none where it can be") {
   for (const std::string& mesh : meshes()) {
     World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = "a:rows;p:rows;b:cols"});
