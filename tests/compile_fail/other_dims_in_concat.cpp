@@ -1,5 +1,5 @@
 // Operands that differ in dims that are not joined.
-// EXPECT-ERROR: Hidden
+// EXPECT-ERROR: Length
 // FIRST-ERROR: mtf: concat: the operands differ in other dims than those that are joined
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>

@@ -34,7 +34,7 @@ Host transposed(const Host& x, std::size_t n, std::size_t m) {
   return y;
 }
 
-const CheckOptions alone{.unites = false};
+const CheckOptions apart{.unites = false};
 
 }  // namespace
 
@@ -45,24 +45,24 @@ TEST_CASE("halos of blocks under all layouts") {
         const std::string name = fmt::format("halo {}, wrap {}", halo, wrap);
         check_operation(pair, name + ", last", [](World& w) { return std::tuple(normal(w, 1, a, K{3})); },
                         [&](World&, const auto& x) { return mtf::halo_exchange<A, K>(x, halo, {.wrap = wrap}); },
-                        [&](const Host& x) { return with_halo(x, 8, 1, 3, 1, halo, halo, wrap); }, alone);
+                        [&](const Host& x) { return with_halo(x, 8, 1, 3, 1, halo, halo, wrap); }, apart);
         check_operation(pair, name + ", left", [](World& w) { return std::tuple(normal(w, 1, a, K{3})); },
                         [&](World&, const auto& x) { return mtf::left_halo_exchange<A, K>(x, halo, {.wrap = wrap}); },
-                        [&](const Host& x) { return with_halo(x, 8, 1, 3, 1, halo, 0, wrap); }, alone);
+                        [&](const Host& x) { return with_halo(x, 8, 1, 3, 1, halo, 0, wrap); }, apart);
       }
       check_operation(pair, fmt::format("halo of blocks that lie apart, wrap {}", wrap), [](World& w) { return std::tuple(normal(w, 1, a, c, K{2}, V{2})); },
                       [&](World&, const auto& x) { return mtf::halo_exchange<A, K>(x, 3, {.wrap = wrap}); },
                       [&](const Host& x) { return with_halo(x, 8, 8, 2, 2, 3, 3, wrap); }, {.step = 1e-3, .unites = false});
       check_operation(pair, fmt::format("halo of blocks after what is in them, wrap {}", wrap), [](World& w) { return std::tuple(normal(w, 1, K{3}, a)); },
                       [&](World&, const auto& x) { return mtf::halo_exchange<A, K>(x, 4, {.wrap = wrap}); },
-                      [&](const Host& x) { return transposed(with_halo(transposed(x, 3, 8), 8, 1, 3, 1, 4, 4, wrap), 8, 11); }, alone);
+                      [&](const Host& x) { return transposed(with_halo(transposed(x, 3, 8), 8, 1, 3, 1, 4, 4, wrap), 8, 11); }, apart);
     }
     check_operation(pair, "halo wider than everything, round several times", [](World& w) { return std::tuple(normal(w, 1, a, K{1})); },
                     [&](World&, const auto& x) { return mtf::halo_exchange<A, K>(x, 19, {.wrap = true}); },
-                    [&](const Host& x) { return with_halo(x, 8, 1, 1, 1, 19, 19, true); }, alone);
+                    [&](const Host& x) { return with_halo(x, 8, 1, 1, 1, 19, 19, true); }, apart);
     check_operation(pair, "halo under another name", [](World& w) { return std::tuple(normal(w, 1, a, K{2})); },
                     [&](World&, const auto& x) { return mtf::halo_exchange<A, K, Static>(x, 2); },
-                    [&](const Host& x) { return with_halo(x, 8, 1, 2, 1, 2, 2, false); }, alone);
+                    [&](const Host& x) { return with_halo(x, 8, 1, 2, 1, 2, 2, false); }, apart);
   });
 }
 
@@ -120,17 +120,17 @@ TEST_CASE("pooling under all layouts") {
   for_each_layout({"", "b:rows", "a:rows", "b:cols;a:rows", "b:rows;p:cols"}, [&](const Pair& pair) {
     const auto one = [](World& w) { return std::tuple(normal(w, 1, a, b)); };
     check_operation(pair, "mean", one, [](World&, const auto& x) { return mtf::pool_tensor_1d<B>(x); },
-                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, [&](const Host& w) { return total(w) / 2; }); }, alone);
+                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, [&](const Host& w) { return total(w) / 2; }); }, apart);
     check_operation(pair, "sum of the first dim", one, [](World&, const auto& x) { return mtf::pool_tensor_1d<A, P>(x, 2, mtf::pooling::sum); },
-                    [&](const Host& x) { return pool(x, 1, 8, 16, 2, total); }, alone);
+                    [&](const Host& x) { return pool(x, 1, 8, 16, 2, total); }, apart);
     check_operation(pair, "max", one, [](World&, const auto& x) { return mtf::pool_tensor_1d<B>(x, 2, mtf::pooling::max); },
-                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, largest); }, alone);
+                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, largest); }, apart);
     check_operation(pair, "min", one, [](World&, const auto& x) { return mtf::pool_tensor_1d<B, P>(x, 2, mtf::pooling::min); },
-                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, smallest); }, alone);
+                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, smallest); }, apart);
     check_operation(pair, "stride", one, [](World&, const auto& x) { return mtf::stride_tensor_1d<B>(x, 2); },
-                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, [](const Host& w) { return w[0]; }); }, alone);
+                    [&](const Host& x) { return pool(x, 8, 16, 1, 2, [](const Host& w) { return w[0]; }); }, apart);
     check_operation(pair, "first", one, [](World&, const auto& x) { return mtf::reduce_first<B>(x); },
-                    [&](const Host& x) { return pool(x, 8, 16, 1, 16, [](const Host& w) { return w[0]; }); }, alone);
+                    [&](const Host& x) { return pool(x, 8, 16, 1, 16, [](const Host& w) { return w[0]; }); }, apart);
     const auto x = mtf::cast<std::int32_t>(10.0 * normal(pair.world, 1, a, b));
     if (legal(pair.world, mtf::pool_tensor_1d<B>(x, 2, mtf::pooling::max).shape())) {
       const auto whole = mtf::cast<std::int32_t>(10.0 * normal(pair.alone, 1, a, b));

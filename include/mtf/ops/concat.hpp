@@ -32,7 +32,8 @@ template <class E, class T>
       if (other < 0) {
         all.push_back(dim);
       } else if (all[other].extent != dim.extent) {
-        raise(name, "dim " + detail::quoted(all[other]) + " has extent " + std::to_string(dim.extent) + " in another operand: only the dims that are joined may differ");
+        raise(name, "dim " + detail::quoted(all[other]) + " has extent " + std::to_string(dim.extent) +
+                        " in another operand: only the dims that are joined may differ");
       }
     }
   }

@@ -10,20 +10,23 @@ namespace untyped {
 
 /// y[blocks = b, to = j] = the element b * size + j - left of x's blocks laid end to end, for j in [0, left + size + right).
 template <class E, class T>
-[[nodiscard]] constexpr Array halo_exchange(E& engine, const char* name, const Array& x, const Name& blocks, const Name& block_size, std::int64_t left,
-                                            std::int64_t right, WrapOptions options, const DimValue& to) {
+[[nodiscard]] constexpr Array halo_exchange(E& engine, const char* name, const Array& x, const Name& blocks, const Name& block_size,
+                                            std::int64_t left, std::int64_t right, WrapOptions options, const DimValue& to) {
   const ShapeValue shape = x.value->placement.shape();
   const DimValue& block = shape[find(shape, block_size)];
   const std::int64_t count = shape[find(shape, blocks)].extent;
   const std::int64_t size = block.extent;
-  if (left < 0 || right < 0) raise(name, "a halo of " + std::to_string(left < 0 ? left : right) + ": a halo is not negative; slice makes a block smaller");
+  if (left < 0 || right < 0) {
+    raise(name, "a halo of " + std::to_string(left < 0 ? left : right) + ": a halo is not negative; slice makes a block smaller");
+  }
   if (to.extent != left + size + right) {
     raise(name, "dim " + detail::quoted(block) + " with halos of " + std::to_string(left) + " and " + std::to_string(right) + " is not dim " +
                     detail::quoted(to) + ": give the new dim the extent of a block with its halos");
   }
   const bool splits_block = !engine.rules.axes_of(block.name).empty();
   if (splits_block || !engine.rules.axes_of(to.name).empty()) {
-    raise(name, "dim " + detail::quoted(splits_block ? block : to) + " is split: a block lies on one rank with its halo; rename the dim within the block to one without a rule");
+    raise(name, "dim " + detail::quoted(splits_block ? block : to) +
+                    " is split: a block lies on one rank with its halo; rename the dim within the block to one without a rule");
   }
   // Block b takes what overlaps its window from block b + distance: the same part of every block, so one route for each distance.
   RecycledVector<Route> routes;
@@ -33,7 +36,8 @@ template <class E, class T>
     const std::int64_t begin = distance * size > -left ? distance * size : -left;  // of the overlap, in indices of block b
     const std::int64_t end = (distance + 1) * size < size + right ? (distance + 1) * size : size + right;
     Route route{.source = blocks, .target = blocks};
-    route.box = {.source = block_size, .target = to.name, .source_begin = begin - distance * size, .target_begin = begin + left, .extent = end - begin};
+    route.box = {.source = block_size, .target = to.name, .source_begin = begin - distance * size, .target_begin = begin + left,
+                 .extent = end - begin};
     if (options.wrap) {
       const std::int64_t around = (distance % count + count) % count;
       route.segments.runs.push_back({around, 0, count - around});

@@ -94,7 +94,8 @@ struct Windowed<D, New, DimList<Dims...>> {
       continue;
     }
     if (size < 1 || dim.extent % size != 0) {
-      raise(name, "dim " + untyped::detail::quoted(dim) + " is not cut into windows of " + std::to_string(size) + ": the extent has to be a multiple; pad it first");
+      raise(name, "dim " + untyped::detail::quoted(dim) + " is not cut into windows of " + std::to_string(size) +
+                       ": the extent has to be a multiple; pad it first");
     }
     result.push_back({to, dim.extent / size});
     result.push_back({Window::name, size});
@@ -123,7 +124,8 @@ constexpr auto pool_tensor_1d(const X& x, std::int64_t size = 2, const Reduction
           const ShapeValue wanted = detail::windows(shape, D::name, New::name, size, "pool_tensor_1d");
           const DimValue& pooled = wanted[find(wanted, New::name)];
           if (New::static_extent != dynamic && New::static_extent != pooled.extent) {
-            raise("pool_tensor_1d", "the pooled dim is " + untyped::detail::quoted(pooled) + ", not of extent " + std::to_string(New::static_extent));
+            raise("pool_tensor_1d",
+                  "the pooled dim is " + untyped::detail::quoted(pooled) + ", not of extent " + std::to_string(New::static_extent));
           }
           return untyped::reshape(array, wanted, "pool_tensor_1d");
         });

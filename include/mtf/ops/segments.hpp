@@ -77,7 +77,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_route(const Backend& back
     box.varying = box.loop.dims.size();
     box.loop.dims.push_back({1, {0, source_stride}});
   }
-  return plan_segments(backend.mesh(), backend.coordinates, axes, dim_or_unit(from, route.source), dim_or_unit(to, route.target), box, route.segments);
+  return plan_segments(backend.mesh(), backend.coordinates, axes, dim_or_unit(from, route.source), dim_or_unit(to, route.target), box,
+                       route.segments);
 }
 
 /// A sum over other axes than those that move may stay outstanding.
@@ -146,8 +147,9 @@ class SegmentsGradient final : public Operation {
 /// the inputs, say so. One exchange if a rank needs what it does not have, else no communication; a sum that all inputs are pending over
 /// stays so unless it is over one of the axes that split the moving dims.
 template <class E, class T>
-[[nodiscard]] constexpr RecycledVector<Array> move_segments(E& engine, const char* name, std::span<const Array> inputs, std::span<const ShapeValue> shapes,
-                                                            std::span<const Route> routes, bool overlaps = false) {
+[[nodiscard]] constexpr RecycledVector<Array> move_segments(E& engine, const char* name, std::span<const Array> inputs,
+                                                            std::span<const ShapeValue> shapes, std::span<const Route> routes,
+                                                            bool overlaps = false) {
   for (const ShapeValue& shape : shapes) require_legal(engine, name, shape);
   RecycledVector<Placement> placements;
   for (const ShapeValue& shape : shapes) placements.push_back(place(engine.rules, shape));
@@ -196,7 +198,8 @@ template <class E, class T>
 /// The case of one input and one output.
 template <class E, class T>
 [[nodiscard]] constexpr Array move_segments(E& engine, const char* name, const Array& x, const ShapeValue& shape, const Route& route) {
-  return move_segments<E, T>(engine, name, std::span<const Array>(&x, 1), std::span<const ShapeValue>(&shape, 1), std::span<const Route>(&route, 1))[0];
+  return move_segments<E, T>(engine, name, std::span<const Array>(&x, 1), std::span<const ShapeValue>(&shape, 1),
+                             std::span<const Route>(&route, 1))[0];
 }
 
 }  // namespace untyped
@@ -216,7 +219,8 @@ using dynamic_dim = Dim<fixed<D::name.text.size() + 1>(D::name)>;
 
 /// The extent of a dim as the types of x know it.
 template <class D, class X>
-inline constexpr std::int64_t known_extent = contains(dims_of<X>::shape(), D::name) ? dims_of<X>::shape()[find(dims_of<X>::shape(), D::name)].extent : dynamic;
+inline constexpr std::int64_t known_extent =
+    contains(dims_of<X>::shape(), D::name) ? dims_of<X>::shape()[find(dims_of<X>::shape(), D::name)].extent : dynamic;
 
 /// The tensor of the dims of `List` that `form(engine, array of x, shape of x)` makes.
 template <class List, class X, class Form>

@@ -184,7 +184,8 @@ constexpr auto dynamic_shift(const X& x, const Offsets& offsets, WrapOptions opt
     constexpr bool integral = std::integral<element_of<Offsets>> && !std::same_as<element_of<Offsets>, bool>;
     static_assert(integral, "mtf: dynamic_shift: offsets must be int32 or int64; convert with cast<std::int32_t>(offsets)");
     constexpr bool within = includes(dims_of<X>::shape(), dims_of<Offsets>::shape()) && !contains(dims_of<Offsets>::shape(), D::name);
-    static_assert(within, "mtf: dynamic_shift: the dims of the offsets must be dims of the operand other than the shifted one; broadcast the operand first");
+    static_assert(within,
+                  "mtf: dynamic_shift: the dims of the offsets must be dims of the operand other than the shifted one; broadcast the operand first");
     if constexpr (known && one_world && integral && within) {
       using All = concatenate<dims_of<X>, dims_of<Offsets>>;
       if constexpr (detail::Unpack<All>::template uniteable<world_of<X>>) {

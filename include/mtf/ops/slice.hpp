@@ -13,7 +13,9 @@ namespace untyped {
 
 namespace detail {
 
-MTF_COLD [[nodiscard]] inline std::string quoted(const DimValue& dim) { return "\"" + std::string(dim.name.text) + "\" of extent " + std::to_string(dim.extent); }
+MTF_COLD [[nodiscard]] inline std::string quoted(const DimValue& dim) {
+  return "\"" + std::string(dim.name.text) + "\" of extent " + std::to_string(dim.extent);
+}
 
 }  // namespace detail
 
@@ -27,7 +29,8 @@ template <class E, class T>
   const bool inside = begin >= 0 && begin < extent && stride >= 1 && to.extent >= 1 && (to.extent - 1) <= (extent - 1 - begin) / stride;
   if (!inside) {
     raise(name, "dim " + detail::quoted(to) + ", begin " + std::to_string(begin) + " and stride " + std::to_string(stride) + " from dim " +
-                    detail::quoted(shape[find(shape, from)]) + ": a slice lies within the dim and its stride is positive; pad the operand first, or correct the numbers");
+                    detail::quoted(shape[find(shape, from)]) +
+                    ": a slice lies within the dim and its stride is positive; pad the operand first, or correct the numbers");
   }
   Route route{.source = from, .target = to.name};
   route.segments.runs.push_back({begin, 0, to.extent});
@@ -65,7 +68,8 @@ template <class E, class T>
     sum += part.extent;
   }
   if (sum != shape[find(shape, from)].extent) {
-    raise(name, "dim " + detail::quoted(shape[find(shape, from)]) + ": the parts add up to " + std::to_string(sum) + "; split takes the dim apart without a rest, slice takes a part");
+    raise(name, "dim " + detail::quoted(shape[find(shape, from)]) + ": the parts add up to " + std::to_string(sum) +
+                    "; split takes the dim apart without a rest, slice takes a part");
   }
   return move_segments<E, T>(engine, name, std::span<const Array>(&x, 1), shapes, routes);
 }

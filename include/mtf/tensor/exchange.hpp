@@ -26,11 +26,14 @@ struct PackedMembers {
   RecycledVector<std::int64_t> offsets;  ///< by member; advanced while parts are packed
   std::int64_t total = 0;
 };
-[[nodiscard]] constexpr PackedMembers packed_members(std::span<const Transfer> transfers, RecycledVector<ExchangePart> ExchangePlan::* parts) {
+[[nodiscard]] constexpr PackedMembers packed_members(std::span<const Transfer> transfers,
+                                                     RecycledVector<ExchangePart> ExchangePlan::* parts) {
   PackedMembers packed;
   packed.counts.resize(static_cast<std::size_t>(transfers[0].plan.members));
   for (const Transfer& transfer : transfers) {
-    for (const ExchangePart& part : transfer.plan.*parts) packed.counts[static_cast<std::size_t>(part.member)] += transfer.plan.size_of_part(part.length);
+    for (const ExchangePart& part : transfer.plan.*parts) {
+      packed.counts[static_cast<std::size_t>(part.member)] += transfer.plan.size_of_part(part.length);
+    }
   }
   for (const std::int64_t count : packed.counts) {
     packed.offsets.push_back(packed.total);
@@ -99,7 +102,8 @@ MTF_NOINLINE constexpr void exchange(Backend& backend, std::span<const Transfer>
   detail::run_transfers(
       backend, transfers, name,
       [&](const Transfer& transfer, const KeptPart& part) {
-        backend.copy({.loop = transfer.plan.moving(part.length), .out_offset = part.target, .in_offset = part.source}, *transfer.target, *transfer.source);
+        const Loop loop = transfer.plan.moving(part.length);
+        backend.copy({.loop = loop, .out_offset = part.target, .in_offset = part.source}, *transfer.target, *transfer.source);
       },
       [&](const Transfer& transfer, const Loop& loop, std::int64_t offset, const Block& packed, std::int64_t at) {
         backend.copy({.loop = loop, .out_offset = offset, .in_offset = at}, *transfer.target, packed);
