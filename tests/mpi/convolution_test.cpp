@@ -379,3 +379,39 @@ TEST_CASE("convolutions have the reference's values") {
   World world(MPI_COMM_WORLD, {.mesh = "rows:2;cols:1", .layout = "h:rows;oh:rows"});
   run(world);
 }
+
+namespace {
+
+// A layout as a type, static dims, one filter for two layers, whose output has the input's dims.
+struct SN : mtf::Dim<"n", 4> {};
+struct SH : mtf::Dim<"h", 8> {};
+struct SW : mtf::Dim<"w", 8> {};
+struct SK : mtf::Dim<"k", 3> {};
+struct SL : mtf::Dim<"l", 3> {};
+struct SIn : mtf::Dim<"in", 4> {};
+struct SOut : mtf::Dim<"out", 4> {};
+struct TypedMesh : mtf::Mesh<mtf::Axis<"rows">, mtf::Axis<"cols">> {};
+struct TypedLayout : mtf::Layout<mtf::Split<"h", "rows">, mtf::Split<"w", "cols">> {};
+
+template <class W>
+std::vector<Host> two_layers(W& world) {
+  auto filter = mtf::variable<double, SK, SL, SIn, SOut>(world, "filter", mtf::init::glorot);
+  const auto x = mtf::watch(mtf::random_normal_of<double>(world, mtf::seed{5} / "x", 0, 1, SN{}, SH{}, SW{}, SIn{}));
+  const auto layer = [&](const auto& input) {
+    return mtf::relu(mtf::rename<SOut, SIn>(mtf::convolution<Spatial<SH, SK, SH>, Spatial<SW, SL, SW>>(input, filter)));
+  };
+  const auto y = layer(layer(x));
+  static_assert(std::is_same_v<typename std::remove_cvref_t<decltype(y)>::dims, mtf::DimList<SN, SH, SW, SIn>>);
+  const auto [dx, df] = mtf::gradients(mtf::reduce_sum(mtf::square(y)), x, filter);
+  return {host(y), host(dx), host(df)};
+}
+
+}  // namespace
+
+TEST_CASE("two layers in a world whose layout is a type") {
+  World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
+  const std::vector<Host> expected = two_layers(alone);
+  mtf::World<TypedMesh, TypedLayout> world(MPI_COMM_WORLD, {.mesh = mesh_text(std::min(ranks(), 2), std::max(1, ranks() / 2))});
+  const std::vector<Host> results = two_layers(world);
+  for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-12, "two layers");
+}

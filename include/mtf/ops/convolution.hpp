@@ -132,12 +132,29 @@ template <class E, class T>
 
 namespace detail {
 
+/// Whether operands and dims go together, see `checked_windows`.
+template <class X, class Filter, class... S>
+struct ConvolutionCheck {
+  static consteval auto select() {
+    if constexpr (any_poisoned<X, Filter>) {
+      return std::type_identity<Checked>{};
+    } else if constexpr (!compatible<X, Filter>) {
+      return std::type_identity<not_operable<X, Filter>>{};
+    } else {
+      return std::type_identity<checked_windows<world_of<X>, concatenate<dims_of<X>, dims_of<Filter>, DimList<typename SpatialOf<S>::output...>>, S...>>{};
+    }
+  }
+  using type = typename decltype(select())::type;
+};
+template <class X, class Filter, class... S>
+using checked_convolution = typename ConvolutionCheck<X, Filter, S...>::type;
+
 template <bool Transposed, class... S, class X, class Filter>
 constexpr auto convolve_named(const X& x, const Filter& filter, const ConvolutionOptions& options) {
   if constexpr (any_poisoned<X, Filter>) {
     return poisoned{};
   } else if constexpr (!compatible<X, Filter>) {
-    return poisoned(not_operable<X, Filter>{});
+    return poisoned{};
   } else {
     using World = world_of<X>;
     using T = element_of<X>;
@@ -156,7 +173,7 @@ constexpr auto convolve_named(const X& x, const Filter& filter, const Convolutio
     if constexpr (numbers && three && known && apart && whole) {
       using All = concatenate<dims_of<X>, dims_of<Filter>, Outputs>;
       if constexpr (!window_violations<World, All, S...>.empty()) {
-        return poisoned(typename NotWindowed<World, All, S...>::type{});
+        return poisoned{};
       } else {
         using E = typename World::engine_type;
         constexpr Selection selected = windowed_dims(dims_of<X>::shape(), dims_of<Filter>::shape(), spatial);
@@ -192,6 +209,7 @@ constexpr auto convolve_named(const X& x, const Filter& filter, const Convolutio
 template <class... S, operand X, operand Filter>
   requires(sizeof...(S) > 0 && sizeof...(S) <= max_windows)
 constexpr auto convolution(const X& x, const Filter& filter, const ConvolutionOptions& options = {}) {
+  (void)detail::checked_convolution<X, Filter, S...>{};
   return detail::convolve_named<false, S...>(x, filter, options);
 }
 
@@ -207,6 +225,7 @@ constexpr auto convolution(const X& x, const Filter& filter, const ConvolutionOp
 template <class... S, operand X, operand Filter>
   requires(sizeof...(S) > 0 && sizeof...(S) <= max_windows)
 constexpr auto transposed_convolution(const X& x, const Filter& filter, const ConvolutionOptions& options = {}) {
+  (void)detail::checked_convolution<X, Filter, S...>{};
   return detail::convolve_named<true, S...>(x, filter, options);
 }
 

@@ -134,6 +134,18 @@ template <class E, class T>
 
 namespace detail {
 
+/// Whether the dims go together, see `checked_windows`.
+template <class X, class... S>
+struct PoolCheck {
+  using type = checked_windows<world_of<X>, concatenate<dims_of<X>, DimList<typename SpatialOf<S>::output...>>, S...>;
+};
+template <class... S>
+struct PoolCheck<poisoned, S...> {
+  using type = Checked;
+};
+template <class X, class... S>
+using checked_pool = typename PoolCheck<X, S...>::type;
+
 template <bool Average, class... S, class X>
 constexpr auto pool_named(const X& x, const PoolOptions& options) {
   if constexpr (any_poisoned<X>) {
@@ -153,7 +165,7 @@ constexpr auto pool_named(const X& x, const PoolOptions& options) {
     if constexpr (numbers && two && known && apart) {
       using All = concatenate<dims_of<X>, DimList<typename SpatialOf<S>::output...>>;
       if constexpr (!window_violations<World, All, S...>.empty()) {
-        return poisoned(typename NotWindowed<World, All, S...>::type{});
+        return poisoned{};
       } else {
         using E = typename World::engine_type;
         constexpr Selection selected = windowed_dims(dims_of<X>::shape(), {}, spatial);
@@ -180,6 +192,7 @@ constexpr auto pool_named(const X& x, const PoolOptions& options) {
 template <class... S, operand X>
   requires(sizeof...(S) > 0 && sizeof...(S) <= max_windows)
 constexpr auto max_pool(const X& x, const PoolOptions& options) {
+  (void)detail::checked_pool<X, S...>{};
   return detail::pool_named<false, S...>(x, options);
 }
 /// The mean of every window, otherwise as max_pool; float or double. A pending sum stays pending. Gradient: an equal share for every
@@ -187,6 +200,7 @@ constexpr auto max_pool(const X& x, const PoolOptions& options) {
 template <class... S, operand X>
   requires(sizeof...(S) > 0 && sizeof...(S) <= max_windows)
 constexpr auto average_pool(const X& x, const PoolOptions& options) {
+  (void)detail::checked_pool<X, S...>{};
   return detail::pool_named<true, S...>(x, options);
 }
 

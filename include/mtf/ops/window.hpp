@@ -5,8 +5,8 @@
 #include <string>
 
 #include <mtf/plan/window.hpp>
-#include <mtf/tensor/check.hpp>
 #include <mtf/tensor/halo.hpp>
+#include <mtf/tensor/tensor.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -147,11 +147,17 @@ template <class World, class List, class... S>
 inline constexpr Violations window_violations = check_windows(rules_of<World>, List::shape(), spatial_list<S...>());
 
 template <class World, class List, class... S>
-struct NotWindowed;
+struct FirstOfWindows;
 template <class World, class... Dims, class... S>
-struct NotWindowed<World, DimList<Dims...>, S...> {
+struct FirstOfWindows<World, DimList<Dims...>, S...> {
   using type = typename FirstOf<window_violations<World, DimList<Dims...>, S...>, Dims...>::type;
 };
+
+/// An empty type if windows may slide along the dims of x, a filter's and the outputs together, otherwise the rule that is violated. The
+/// public function makes an object of it in its own body: every function in between would add lines to the message.
+template <class World, class List, class... S>
+using checked_windows = typename std::conditional_t<window_violations<World, List, S...>.empty(), std::type_identity<Checked>,
+                                                    FirstOfWindows<World, List, S...>>::type;
 
 }  // namespace detail
 
