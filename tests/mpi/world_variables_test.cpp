@@ -133,7 +133,7 @@ TEST_CASE("a path names one variable") {
   CHECK(world.registry().find("model/w") == &w.state());
   CHECK(world.registry().find("model/v") == nullptr);
   const auto v = mtf::variable<float, Io>(world, scope / "v", mtf::init::ones);
-  CHECK(world.registry().all()[1].get() == &v.state());
+  CHECK(world.registry().all()[1] == &v.state());
   CHECK(mtf::item(mtf::reduce_sum(w + v)) == 16);
 }
 
