@@ -109,33 +109,40 @@ TEST_CASE("output extents are the number of windows that start or fit") {
 
 TEST_CASE("patches and their transpose, in tiles of every size") {
   for (const Case& one : cases) {
-    const PatchesPlan whole = one.plan();
-    const std::int64_t width = whole.width();
-    const std::int64_t height = whole.height();
-    const auto array = numbers<float>(one.images * one.h * one.w * one.c, 1);
-    const auto weights = numbers<float>(height * width, 2);
-    std::vector<float> expected(static_cast<std::size_t>(height * width), 0.0F);
-    std::vector<float> back(array.size(), 0.0F);
-    one.each([&](std::int64_t row, std::int64_t column, std::int64_t index) {
-      const auto at = static_cast<std::size_t>(row * width + column);
-      if (index < 0) return;
-      expected[at] = array[static_cast<std::size_t>(index)];
-      back[static_cast<std::size_t>(index)] += weights[at];
-    });
-    for (std::int64_t tile = 1; tile <= height; ++tile) {
-      std::vector<float> patches(static_cast<std::size_t>(height * width), -1.0F);
-      std::vector<float> sums(array.size(), 0.0F);
-      for (std::int64_t begin = 0; begin < height; begin += tile) {
-        mtf::AddPatchesPlan part{};
-        static_cast<PatchesPlan&>(part) = whole;
-        part.begin = begin;
-        part.count = std::min(tile, height - begin);
-        mtf::kernels::execute(Space{}, static_cast<const PatchesPlan&>(part), patches.data() + begin * width, array.data());
-        mtf::kernels::execute(Space{}, part, sums.data(), weights.data() + begin * width);
+    for (const bool joined : {false, true}) {
+      PatchesPlan whole = one.plan();
+      if (joined) {  // the channels as one run with the window
+        if (one.channels_first || one.over_w.dilation != 1) continue;
+        whole.columns.erase(2);
+        whole.columns[1].unit = one.c;
       }
-      Space{}.fence();
-      CHECK(patches == expected);
-      CHECK(sums == back);
+      const std::int64_t width = whole.width();
+      const std::int64_t height = whole.height();
+      const auto array = numbers<float>(one.images * one.h * one.w * one.c, 1);
+      const auto weights = numbers<float>(height * width, 2);
+      std::vector<float> expected(static_cast<std::size_t>(height * width), 0.0F);
+      std::vector<float> back(array.size(), 0.0F);
+      one.each([&](std::int64_t row, std::int64_t column, std::int64_t index) {
+        const auto at = static_cast<std::size_t>(row * width + column);
+        if (index < 0) return;
+        expected[at] = array[static_cast<std::size_t>(index)];
+        back[static_cast<std::size_t>(index)] += weights[at];
+      });
+      for (std::int64_t tile = 1; tile <= height; ++tile) {
+        std::vector<float> patches(static_cast<std::size_t>(height * width), -1.0F);
+        std::vector<float> sums(array.size(), 0.0F);
+        for (std::int64_t begin = 0; begin < height; begin += tile) {
+          mtf::AddPatchesPlan part{};
+          static_cast<PatchesPlan&>(part) = whole;
+          part.begin = begin;
+          part.count = std::min(tile, height - begin);
+          mtf::kernels::execute(Space{}, static_cast<const PatchesPlan&>(part), patches.data() + begin * width, array.data());
+          mtf::kernels::execute(Space{}, part, sums.data(), weights.data() + begin * width);
+        }
+        Space{}.fence();
+        CHECK(patches == expected);
+        CHECK(sums == back);
+      }
     }
   }
 }

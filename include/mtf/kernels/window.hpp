@@ -10,7 +10,7 @@ inline namespace v0 {
 namespace kernels {
 
 /// Walks through one row of patches: visit(column, offset in the array, count, stride in the array) for runs of elements, and
-/// skip(column, count) for runs in the padding. Only columns [low, high) of the innermost dim.
+/// skip(column, count) for runs in the padding. Only columns [low, high) of the innermost dim if no window slides along it.
 template <class Visit, class Skip>
 MTF_FUNCTION void walk_row(const PatchesPlan& plan, std::int64_t row, std::int64_t low, std::int64_t high, const Visit& visit, const Skip& skip) {
   std::int64_t origin[static_cast<unsigned>(max_windows)]{};
@@ -29,7 +29,7 @@ MTF_FUNCTION void walk_row(const PatchesPlan& plan, std::int64_t row, std::int64
   const int last = plan.columns.count - 1;
   const PatchesPlan::Part& inner = plan.columns.items[last];
   std::int64_t at[static_cast<unsigned>(max_union_rank)]{};
-  for (std::int64_t column = 0;; column += inner.extent) {
+  for (std::int64_t column = 0;; column += inner.extent * inner.unit) {
     std::int64_t offset = base;
     bool inside = true;
     for (int d = 0; d < last; ++d) {
@@ -44,7 +44,7 @@ MTF_FUNCTION void walk_row(const PatchesPlan& plan, std::int64_t row, std::int64
       }
     }
     if (!inside) {
-      skip(column + low, high - low);
+      inner.slides < 0 ? skip(column + low, high - low) : skip(column, inner.extent * inner.unit);
     } else if (inner.slides < 0) {
       visit(column + low, offset + low * inner.stride, high - low, inner.stride);
     } else {
@@ -53,13 +53,15 @@ MTF_FUNCTION void walk_row(const PatchesPlan& plan, std::int64_t row, std::int64
       // The first index of the window that is not before the array, the first that is behind it.
       std::int64_t begin = index < 0 ? (-index + s.dilation - 1) / s.dilation : 0;
       std::int64_t end = index < s.extent ? (s.extent - index + s.dilation - 1) / s.dilation : 0;
-      if (begin < low) begin = low;
-      if (begin > high) begin = high;
-      if (end > high) end = high;
+      if (begin > inner.extent) begin = inner.extent;
+      if (end > inner.extent) end = inner.extent;
       if (end < begin) end = begin;
-      if (begin > low) skip(column + low, begin - low);
-      if (end > begin) visit(column + begin, offset + (index + begin * s.dilation) * s.stride, end - begin, s.dilation * s.stride);
-      if (high > end) skip(column + end, high - end);
+      const std::int64_t unit = inner.unit;
+      if (begin > 0) skip(column, begin * unit);
+      if (end > begin) {
+        visit(column + begin * unit, offset + (index + begin * s.dilation) * s.stride, (end - begin) * unit, unit > 1 ? 1 : s.dilation * s.stride);
+      }
+      if (inner.extent > end) skip(column + end * unit, (inner.extent - end) * unit);
     }
     int d = last - 1;
     for (; d >= 0 && ++at[d] == plan.columns.items[d].extent; --d) at[d] = 0;

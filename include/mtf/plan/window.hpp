@@ -59,6 +59,7 @@ struct PatchesPlan {
     std::int64_t extent = 1;
     std::int64_t stride = 0;  ///< in the array, of a dim that no window slides along
     int slides = -1;          ///< position in `sliding`, or -1
+    std::int64_t unit = 1;    ///< of the innermost column, if a window slides along it: elements of an index, which follow each other
   };
   InlineVector<SlidingDim, max_windows> sliding;
   InlineVector<Part, max_union_rank> rows;     ///< outermost first; the dims that windows slide along are the last
@@ -68,7 +69,7 @@ struct PatchesPlan {
 
   [[nodiscard]] constexpr std::int64_t width() const {
     std::int64_t product = 1;
-    for (const Part& part : columns) product *= part.extent;
+    for (const Part& part : columns) product *= part.extent * part.unit;
     return product;
   }
   /// Rows whose windows see the same part of the array as others; rows of different images never share an element.

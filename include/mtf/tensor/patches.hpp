@@ -45,10 +45,24 @@ inline constexpr std::int64_t workspace_elements = std::int64_t{1} << 18;  ///< 
 
 constexpr void join(InlineVector<PatchesPlan::Part, max_union_rank>& parts, const PatchesPlan::Part& part) {
   if (!parts.empty() && part.slides < 0 && parts.back().slides < 0 && parts.back().stride == part.extent * part.stride) {
-    parts.back() = {parts.back().extent * part.extent, part.stride, -1};
+    parts.back() = {parts.back().extent * part.extent, part.stride};
   } else {
     parts.push_back(part);
   }
+}
+
+/// Joins the channels of neighbouring indices, if they are few, to one run of a window.
+constexpr void join_runs(PatchesPlan& patches) {
+  constexpr std::int64_t few = 32;  // elements; a longer run copies as fast by itself
+  auto& columns = patches.columns;
+  if (columns.size() < 2 || columns.back().slides >= 0) return;
+  PatchesPlan::Part& window = columns[columns.size() - 2];
+  const PatchesPlan::Part channels = columns.back();
+  if (window.slides < 0 || channels.stride != 1 || channels.extent > few) return;
+  const SlidingDim& s = patches.sliding[window.slides];
+  if (s.dilation != 1 || s.stride != channels.extent) return;
+  window.unit = channels.extent;
+  columns.erase(columns.size() - 1);
 }
 
 MTF_NOINLINE [[nodiscard]] constexpr ConvolutionPlan plan_convolution(const Backend& backend, const Placement& big, const Placement& small,
@@ -103,6 +117,7 @@ MTF_NOINLINE [[nodiscard]] constexpr ConvolutionPlan plan_convolution(const Back
   plan.filter_output = outputs_first ? plan.columns : 1;
   for (const PlacedDim& dim : of_output.dims) plan.filter.dims.push_back(dim);
   if (turns <= 1) plan.filter = filter;
+  join_runs(plan.patches);
   plan.rows = plan.patches.height();
   // Whole images if one fits, so that those of a tile are independent; else equal parts of one.
   const std::int64_t fit = workspace_elements / plan.columns > 1 ? workspace_elements / plan.columns : 1;
