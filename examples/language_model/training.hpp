@@ -129,6 +129,9 @@ void train(World& world, const Options& options) {
     // With a time limit the decay follows whichever ends first, the steps or the time.
     const double fraction = std::max(static_cast<double>(done) / static_cast<double>(options.steps), limit > 0 ? elapsed / limit : 0.0);
     adam.apply(mtf::gradients_of_variables(world, loss), options.learning_rate * mtf::linear_warmup(done, options.warmup) * (1 - fraction));
+    if (done == 0) {
+      for (const std::string& dim : world.unused_rules()) mtf::print(world, "note: no tensor has dim \"{}\", so its layout rule splits nothing\n", dim);
+    }
     ++done;
     elapsed = world.agree(progress.elapsed());
     if (progress.due(done, elapsed)) {

@@ -85,6 +85,15 @@ class WorldCore {
     detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, comm()), "verify_replicas");
     return all != 0;
   }
+  /// Dims of rules that have split no tensor so far: after the first step, names that were misspelt.
+  MTF_COLD [[nodiscard]] std::vector<std::string> unused_rules() const {
+    std::vector<std::string> dims;
+    const auto& rules = engine().rules.rules;
+    for (int rule = 0; rule < rules.size(); ++rule) {
+      if ((engine().used_rules >> rule & 1U) == 0) dims.emplace_back(rules[rule].dim.text);
+    }
+    return dims;
+  }
   /// "rank 3 (rows=1, cols=1)".
   MTF_COLD [[nodiscard]] std::string describe_rank() const {
     std::string text = "rank " + std::to_string(rank()) + " (";
