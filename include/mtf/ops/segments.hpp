@@ -117,7 +117,7 @@ class SegmentsGradient final : public Operation {
     E& engine = static_cast<E&>(gradient->backend());
     AxisSet axes;
     for (const Route& route : routes) {
-      if (sink.wants(route.input)) axes |= detail::axes_of(inputs[route.input]->placement, gradient->placement, route);
+      if (sink.wants(route.input)) axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)]->placement, gradient->placement, route);
     }
     detail::complete_along(*gradient, axes, this->name);
     InlineVector<Ref<Value>, max_inputs> results;
@@ -125,7 +125,7 @@ class SegmentsGradient final : public Operation {
     for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
       results.push_back({});
       if (!sink.wants(i)) continue;
-      results[i] = make_value(engine, inputs[i]->placement, element_type_of<T>::value);
+      results[i] = make_value(engine, inputs[static_cast<std::size_t>(i)]->placement, element_type_of<T>::value);
       results[i]->block->pending = gradient->pending();
       wanted.push_back(results[i]);
     }
