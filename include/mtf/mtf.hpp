@@ -40,6 +40,7 @@
 #include <mtf/ops/halo_exchange.hpp>
 #include <mtf/ops/reduce_first.hpp>
 #include <mtf/ops/gradients.hpp>
+#include <mtf/tensor/custom_gradient.hpp>
 #include <mtf/ops/custom_gradient.hpp>
 #include <mtf/ops/recompute.hpp>
 #include <mtf/ops/microbatch.hpp>

@@ -137,7 +137,14 @@ namespace detail {
 /// Whether the dims go together, see `checked_windows`.
 template <class X, class... S>
 struct PoolCheck {
-  using type = checked_windows<world_of<X>, concatenate<dims_of<X>, DimList<typename SpatialOf<S>::output...>>, S...>;
+  static consteval auto select() {
+    if constexpr (!has_inputs(dims_of<X>::shape(), spatial_list<S...>())) {
+      return std::type_identity<Checked>{};  // pool_named says so
+    } else {
+      return std::type_identity<checked_windows<world_of<X>, concatenate<dims_of<X>, DimList<typename SpatialOf<S>::output...>>, S...>>{};
+    }
+  }
+  using type = typename decltype(select())::type;
 };
 template <class... S>
 struct PoolCheck<poisoned, S...> {
