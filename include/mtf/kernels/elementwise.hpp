@@ -63,6 +63,7 @@ struct MapKernel {
       const auto pointers = std::make_tuple(
           std::get<I>(chunk_of).load(std::get<I>(in) + offset[1 + I], outer.inner_strides[1 + I], begin, count)...);
       R* to = out + offset[0] + begin;
+      MTF_INDEPENDENT_ITERATIONS
       for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<R>(f(std::get<I>(pointers)[i]...));
     } else {
       outer.offsets(block / outer.inner, offset);

@@ -22,6 +22,16 @@ namespace kernels {
 template <class Space>
 inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
 
+// Before a loop in which no iteration depends on another, also where output and input are the same memory: the compiler needs no test for
+// overlap, and vectorises.
+#if defined(__clang__)
+#define MTF_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define MTF_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#else
+#define MTF_INDEPENDENT_ITERATIONS
+#endif
+
 /// Elements of one chunk: long enough to amortise the decoding, short enough for the first-level cache.
 inline constexpr std::int64_t chunk = 512;
 

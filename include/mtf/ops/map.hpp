@@ -115,9 +115,14 @@ class MapGradient final : public Operation {
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
-    for (int i = 0; i < static_cast<int>(N); ++i) {
+    int last = -1;
+    for (int i = 0; i < static_cast<int>(N); ++i) last = sink.wants(i) ? i : last;
+    for (int i = 0; i <= last; ++i) {
       if (!sink.wants(i)) continue;
-      Ref<Value> full = make_value(engine, gradient->placement, element_type_of<T>::value);
+      // The last product may take the memory of dy: it is needed no more.
+      const bool in_place = i == last && is_sole_owner(gradient);
+      Ref<Value> full = gradient;
+      if (!in_place) full = make_value(engine, gradient->placement, element_type_of<T>::value);
       run(engine, full, gradient, i, std::make_index_sequence<N>{});
       sink.add(i, sum_to<E, T>(engine, full, arguments[static_cast<std::size_t>(i)]->placement));
     }

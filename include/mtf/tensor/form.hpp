@@ -122,7 +122,7 @@ struct Elements {
         return as_wide(Elements<E, float>::add(std::move(sum_so_far), *term));
       }
     }
-    const bool in_place = a->references == 1 && a->block->references == 1 && !a->block->lent;
+    const bool in_place = is_sole_owner(a);
     Ref<Value> sum = a;
     if (!in_place) {
       sum = make_value(engine, a->placement, type);

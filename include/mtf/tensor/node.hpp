@@ -25,6 +25,11 @@ struct Value : Counted {
 };
 MTF_NOINLINE constexpr void dispose(Value* value) { destroy(value); }
 
+/// Whether nobody else holds the value or its memory, so that it may be written.
+[[nodiscard]] constexpr bool is_sole_owner(const Ref<Value>& value) {
+  return value->references == 1 && value->block->references == 1 && !value->block->lent;
+}
+
 class GradientSink;
 class Operation;
 class Node;

@@ -77,7 +77,7 @@ struct VariableState {
   /// Memory of the slice that may be written: its own if nobody holds the present version, else a copy.
   [[nodiscard]] constexpr Ref<Value> writable() const {
     const Ref<Value>& value = slice();
-    if (value->references == 1 && value->block->references == 1 && !value->block->lent) return value;
+    if (is_sole_owner(value)) return value;
     return copy_of(*value);
   }
 
