@@ -192,6 +192,14 @@ TEST_CASE("all ranks agree on the value of rank 0") {
   CHECK(two.b == 0);
 }
 
+TEST_CASE("rules that split nothing are named") {
+  const int ranks = size_of(MPI_COMM_WORLD);
+  World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks, 1), .layout = "bacth:rows;a:rows;c:cols"});
+  CHECK(world.unused_rules() == std::vector<std::string>{"bacth", "a", "c"});
+  const auto x = mtf::random_normal_of<double>(world, mtf::seed{1}, 0, 1, A{2 * ranks});
+  CHECK(world.unused_rules() == std::vector<std::string>{"bacth", "c"});
+}
+
 TEST_CASE("totals are those of exactly the named axes") {
   const int ranks = size_of(MPI_COMM_WORLD);
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks, 1), .layout = "a:rows;b:cols"});
