@@ -344,7 +344,6 @@ Program draw_program(Draw& draw, const ShapeValue& dims) {
 struct Case {
   std::string mesh, layout;
   Program program;
-  bool legal = true;
 };
 
 Case draw_case(std::uint64_t number) {

@@ -77,7 +77,7 @@ template <class E, class T, class Id>
   }
   complete(*logits.value, name);
   complete(*targets.value, name);
-  const detail::Exponentials<T> parts = detail::exponentials<E, T>(engine, logits.value, rows, name);
+  const detail::Exponentials parts = detail::exponentials<E, T>(engine, logits.value, rows, name);
   const Ref<Value> log_z = detail::apply<E, T>(engine, detail::AddLog{}, rows, parts.largest, parts.sum);
   const Ref<Value> logit = make_value(engine, rows, element_type_of<T>::value);
   TargetLogitPlan plan;

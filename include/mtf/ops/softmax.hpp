@@ -83,14 +83,13 @@ template <class E, class T>
 
 /// Largest element, exponentials of the distance to it, and their sum: two allreduces of a row each if the dim is split. An extra logit
 /// takes part in the largest and in the sum, once for all slices.
-template <class T>
 struct Exponentials {
   Ref<Value> largest, elements, sum;
 };
 template <class E, class T>
-[[nodiscard]] constexpr Exponentials<T> exponentials(E& engine, const Ref<Value>& x, const Placement& rows, const char* name,
+[[nodiscard]] constexpr Exponentials exponentials(E& engine, const Ref<Value>& x, const Placement& rows, const char* name,
                                                      const Ref<Value>& extra = {}) {
-  Exponentials<T> result;
+  Exponentials result;
   result.largest = extreme<E, T>(engine, x, rows, Combine::max, name);
   if (extra) result.largest = apply<E, T>(engine, functions::Maximum{}, rows, result.largest, extra);
   result.elements = apply<E, T>(engine, ExpShifted{}, x->placement, x, result.largest);
@@ -139,7 +138,7 @@ template <class E, class T>
     complete(*extra, name);
   }
   const Placement rows = without(whole, dim);
-  const detail::Exponentials<T> parts = detail::exponentials<E, T>(engine, x.value, rows, name, extra);
+  const detail::Exponentials parts = detail::exponentials<E, T>(engine, x.value, rows, name, extra);
   Array result;
   if (kind == SoftmaxKind::softmax) {
     result.value = detail::apply<E, T>(engine, detail::Share{}, whole, parts.elements, parts.sum);

@@ -24,7 +24,7 @@ struct KeptPart {
 };
 
 /// What one member does. Parts are boxes of one form, `loop`, of which one dim may differ in extent; both sides list those of a pair of
-/// members in the same order. What no part writes is zero.
+/// members in the same order. What no part writes stays as it is.
 struct ExchangePlan {
   static constexpr int target = 0, source = 1;  ///< operands of the loop
 

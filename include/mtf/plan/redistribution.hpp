@@ -233,13 +233,7 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms,
     return result;
   };
   for (std::int64_t member = 0; member < plan.members; ++member) {
-    Coordinates other = at;
-    std::int64_t rest = member;
-    for (int axis = mesh.rank() - 1; axis >= 0; --axis) {
-      if (!plan.axes.has(axis)) continue;
-      other[axis] = rest % mesh.axes[axis].size;
-      rest /= mesh.axes[axis].size;
-    }
+    const Coordinates other = mesh.member(at, plan.axes, member);
     if (member == position) {
       if (takes_from(at, at)) plan.kept.push_back({offset(at, true), offset(at, false), 1});
       continue;

@@ -51,17 +51,6 @@ constexpr void clip(std::int64_t& begin, std::int64_t& end, std::int64_t base, s
   if (last < end) end = last;
 }
 
-/// The processor at a position of the group along `axes` that contains the one at `at`.
-[[nodiscard]] constexpr Coordinates member_at(const MeshValue& mesh, AxisSet axes, const Coordinates& at, std::int64_t member) {
-  Coordinates result = at;
-  for (int axis = mesh.rank() - 1; axis >= 0; --axis) {
-    if (!axes.has(axis)) continue;
-    result[axis] = member % mesh.axes[axis].size;
-    member /= mesh.axes[axis].size;
-  }
-  return result;
-}
-
 }  // namespace detail
 
 /// The exchange that makes target[..., t, ...] = source[..., s, ...] for every pair (s, t) of the segments, for the processor at `at`. The
@@ -116,7 +105,7 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_segments(const MeshValue&
   };
   const std::int64_t position = mesh.position(at, axes);
   for (std::int64_t member = 0; member < plan.members; ++member) {
-    const Coordinates other = detail::member_at(mesh, axes, at, member);
+    const Coordinates other = mesh.member(at, axes, member);
     if (member == position) {
       each_common(at, at, [&](std::int64_t to, std::int64_t from, std::int64_t length) { plan.kept.push_back({from, to, length}); });
     } else {

@@ -43,14 +43,8 @@ std::vector<T> gather_to_host(E& engine, const Value& value) {
                      *gathered, *value.block);
   std::vector<T> slices(result.size());
   engine.read(*gathered, slices.data());
-  Coordinates at = engine.coordinates;
   for (std::int64_t part = 0; part < parts; ++part) {
-    std::int64_t rest = part;  // row-major position in the group
-    for (int axis = engine.mesh().rank() - 1; axis >= 0; --axis) {
-      if (!axes.has(axis)) continue;
-      at[axis] = rest % engine.mesh().axes[axis].size;
-      rest /= engine.mesh().axes[axis].size;
-    }
+    const Coordinates at = engine.mesh().member(engine.coordinates, axes, part);
     engine.for_each_element_at(placement, at, [&](std::int64_t local, std::int64_t global) {
       result[static_cast<std::size_t>(global)] = slices[static_cast<std::size_t>(part * count + local)];
     });
