@@ -52,3 +52,6 @@
 #include <mtf/model.hpp>
 #include <mtf/runtime/session.hpp>
 #include <mtf/world/print.hpp>
+#ifdef MTF_COMPILED
+#include <mtf/world/compiled.hpp>
+#endif

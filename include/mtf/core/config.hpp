@@ -22,6 +22,19 @@
 #define MTF_COLD
 #endif
 
+// On the declaration of a function that is no template and never part of a constant expression: it is defined inline in its header or, in a
+// program that uses the compiled part of the library (MTF_COMPILED), once in the library (see world/compiled.hpp).
+#if defined(MTF_COMPILED)
+#define MTF_RUN_TIME
+#else
+#define MTF_RUN_TIME inline
+#endif
+#if !defined(MTF_COMPILED) || defined(MTF_DEFINES_RUN_TIME)
+#define MTF_HAS_DEFINITIONS 1
+#else
+#define MTF_HAS_DEFINITIONS 0
+#endif
+
 namespace mtf {
 inline namespace v0 {}
 }  // namespace mtf

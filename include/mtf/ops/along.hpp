@@ -149,11 +149,6 @@ inline constexpr bool has_dim = contains(dims_of<X>::shape(), D::name);
 template <class D, class X>
 using dims_without = select_dims<remaining(dims_of<X>::shape(), static_shape<D>()), dims_of<X>>;
 
-template <class X>
-constexpr auto& engine_of(const X& x) {
-  return static_cast<typename world_of<X>::engine_type&>(array_of(x).value->backend());
-}
-
 }  // namespace detail
 
 }  // namespace v0

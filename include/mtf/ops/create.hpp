@@ -55,6 +55,12 @@ template <class E, class T>
   return {};
 }
 
+template <class E, class T>
+[[nodiscard]] constexpr Array constant(E& engine, const ShapeValue& shape, T value) {
+  require_legal(engine, "constant", shape);
+  return {mtf::detail::Elements<E, T>::filled(engine, place(engine.rules, shape), value), {}};
+}
+
 /// `T` is an element type or ElementTypes<master, slice, activation>.
 template <class E, class T>
 MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, const Scope& path, const init::Initializer& initializer,
@@ -130,10 +136,7 @@ constexpr auto constant(World& world, T value, const Dims&... dims) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
     using E = typename World::engine_type;
-    E& engine = world.engine();
-    const ShapeValue shape = Shape<Dims...>(dims...).value();
-    require_legal(engine, "constant", shape);
-    return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::filled(engine, place(engine.rules, shape), value), {}});
+    return Tensor<World, T, Dims...>(untyped::constant<E, T>(world.engine(), Shape<Dims...>(dims...).value(), value));
   }
 }
 template <element T, class World, dim_like... Dims>

@@ -55,7 +55,7 @@ struct Differentiable {
 
 MTF_NOINLINE [[nodiscard]] constexpr RecycledVector<Array> gradients(const GradientOptions& options, const Array& loss,
                                                                      std::span<const Differentiable> xs) {
-  if (!loss.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor; watch(x) makes x one"));
+  if (!loss.node) raise("gradients", "the loss depends on no variable and no watched tensor; watch(x) makes x one");
   RecycledVector<Ref<Node>> nodes;
   for (const Differentiable& x : xs) {
     // An x outside the graph gets a node of its own, which nothing reaches.
@@ -66,6 +66,12 @@ MTF_NOINLINE [[nodiscard]] constexpr RecycledVector<Array> gradients(const Gradi
   RecycledVector<Array> result;
   for (std::size_t i = 0; i < xs.size(); ++i) result.push_back(Array(mtf::detail::or_zeros(found[i], *xs[i].array, xs[i].elements), {}));
   return result;
+}
+
+/// The same for engines that specialise what their operations do (see world/compiled.hpp).
+template <class E>
+[[nodiscard]] constexpr RecycledVector<Array> gradients(E&, const GradientOptions& options, const Array& loss, std::span<const Differentiable> xs) {
+  return gradients(options, loss, xs);
 }
 
 }  // namespace untyped
@@ -87,7 +93,7 @@ constexpr auto gradients(const GradientOptions& options, const Loss& loss, const
   } else {
     const untyped::Differentiable arrays[]{
         {&detail::array_of(xs), &element_operations<typename world_of<Xs>::engine_type, element_of<Xs>>}...};
-    RecycledVector<Array> found = untyped::gradients(options, detail::array_of(loss), arrays);
+    RecycledVector<Array> found = untyped::gradients(detail::engine_of(loss), options, detail::array_of(loss), arrays);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::tuple<decltype(detail::plain(xs))...>(decltype(detail::plain(xs))(std::move(found[I]))...);
     }(std::index_sequence_for<Xs...>{});
@@ -177,7 +183,7 @@ class VariableGradients {
 namespace untyped {
 
 MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(const Registry& registry, const Array& loss) {
-  if (!loss.node) raise("gradients", std::string("the loss depends on no variable and no watched tensor"));
+  if (!loss.node) raise("gradients", "the loss depends on no variable and no watched tensor");
   VariableGradients result;
   RecycledVector<Ref<Node>> nodes;
   nodes.reserve(registry.all().size());
@@ -189,6 +195,10 @@ MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(co
   }
   result.values = GradientPass::run(loss.node, nodes, keep_graph::no, unused::zeros);
   return result;
+}
+template <class E>
+[[nodiscard]] constexpr VariableGradients gradients_of_variables(E&, const Registry& registry, const Array& loss) {
+  return gradients_of_variables(registry, loss);
 }
 
 }  // namespace untyped
@@ -202,7 +212,7 @@ constexpr VariableGradients gradients_of_variables(World& world, const Loss& los
     (void)detail::no_gradients<Loss>{};
     return {};
   } else {
-    return untyped::gradients_of_variables(world.registry(), detail::array_of(loss));
+    return untyped::gradients_of_variables(world.engine(), world.registry(), detail::array_of(loss));
   }
 }
 

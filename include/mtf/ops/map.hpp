@@ -181,8 +181,8 @@ template <class E, class R, class T, class F, std::size_t N>
         for (const Array& x : xs) operation->placements.push_back(x.value->placement);
         record<E, T>(result, name, operation, xs);
       } else if constexpr (!mtf::detail::differentiable<F, T, N>) {
-        raise(name, std::string("the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
-                                "stop_gradient(x) its operands"));
+        raise(name, "the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
+                                "stop_gradient(x) its operands");
       } else {
         auto* operation = make<MapGradient<E, T, F, N>>(f);
         for (std::size_t i = 0; i < N; ++i) operation->arguments[i] = xs[i].value;

@@ -86,15 +86,15 @@ constexpr void add_part(Ref<Value>& sum, const Ref<Value>& part) {
 MTF_NOINLINE constexpr std::int64_t batch_rows(const Backend& backend, std::span<const Array> xs, const DimValue& part) {
   constexpr const char* name = detail::microbatch_name;
   mtf::detail::require_open(backend, name);
-  if (backend.rows != nullptr) raise(name, std::string("it does not nest; split the batch once, into more parts"));
+  if (backend.rows != nullptr) raise(name, "it does not nest; split the batch once, into more parts");
   std::int64_t rows = 0;
   const std::string quoted = "\"" + std::string(part.name.text) + "\"";
   for (const Array& x : xs) {
     const int at = x.value->placement.find(part.name);
     if (at < 0) continue;
     if (x.node) {
-      raise(name, std::string("an input with the batch dim depends on variables or watched tensors, which would need one graph for all parts; compute "
-                              "it inside the function"));
+      raise(name, "an input with the batch dim depends on variables or watched tensors, which would need one graph for all parts; compute "
+                              "it inside the function");
     }
     const std::int64_t extent = x.value->placement.dims[at].extent;
     if (rows != 0 && rows != extent) {

@@ -32,6 +32,13 @@ template <class E, class T>
 }
 
 template <class E, class T>
+[[nodiscard]] constexpr Array random_tensor(E& engine, const char* name, const ShapeValue& shape, const Key& key, Distribution distribution, double a,
+                                            double b) {
+  require_legal(engine, name, shape);
+  return {random<E, T>(engine, place(engine.rules, shape), key, distribution, a, b), {}};
+}
+
+template <class E, class T>
 class DropoutGradient final : public Operation {
  public:
   Ref<Value> mask;
@@ -95,10 +102,7 @@ struct not_random {
 template <class T, class World, class... Dims>
 constexpr auto random_tensor(World& world, const char* name, const Key& key, Distribution distribution, double a, double b, const Dims&... dims) {
   using E = typename World::engine_type;
-  E& engine = world.engine();
-  const ShapeValue shape = Shape<Dims...>(dims...).value();
-  require_legal(engine, name, shape);
-  return Tensor<World, T, Dims...>(Array{untyped::random<E, T>(engine, place(engine.rules, shape), key, distribution, a, b), {}});
+  return Tensor<World, T, Dims...>(untyped::random_tensor<E, T>(world.engine(), name, Shape<Dims...>(dims...).value(), key, distribution, a, b));
 }
 
 }  // namespace detail

@@ -125,6 +125,11 @@ class ReshapeGradient final : public Operation {
   }
   return result;
 }
+/// The same for engines that specialise what their operations do (see world/compiled.hpp).
+template <class E>
+[[nodiscard]] constexpr Array reshape(E&, const Array& x, const ShapeValue& shape, const char* name) {
+  return reshape(x, shape, name);
+}
 
 }  // namespace untyped
 
@@ -209,7 +214,7 @@ constexpr auto rename(const X& x) {
         const Array& array = detail::array_of(x);
         ShapeValue shape = detail::renamed_shape(array.value->placement.shape(), List{});
         if constexpr (New::static_extent != dynamic) shape[find(shape, New::name)].extent = New::static_extent;
-        return tensor_of<world_of<X>, element_of<X>, List>(untyped::reshape(array, shape, "rename"));
+        return tensor_of<world_of<X>, element_of<X>, List>(untyped::reshape(detail::engine_of(x), array, shape, "rename"));
       }
     } else {
       return poisoned{};
@@ -227,7 +232,7 @@ constexpr auto reshape(const X& x, const Dims&... dims) {
     using World = world_of<X>;
     if constexpr (reshapable<World, dims_of<X>, DimList<Dims...>>) {
       const ShapeValue shape = Shape<Dims...>(dims...).value();
-      return Tensor<World, element_of<X>, std::remove_cvref_t<Dims>...>(untyped::reshape(detail::array_of(x), shape, "reshape"));
+      return Tensor<World, element_of<X>, std::remove_cvref_t<Dims>...>(untyped::reshape(detail::engine_of(x), detail::array_of(x), shape, "reshape"));
     } else {
       return poisoned(not_reshapable<World, dims_of<X>, DimList<Dims...>>{});
     }

@@ -38,33 +38,42 @@ class Communicators {
 
   /// The group of this rank along the axes of `set`. Collective at first use.
   const Group& along(AxisSet set) {
-    for (const auto& [axes, group] : groups_) {
-      if (axes == set) return *group;
+    for (const Part* part = parts_.get(); part != nullptr; part = part->next.get()) {
+      if (part->axes == set) return part->group;
     }
     return split(set);
   }
 
   /// Frees the communicators; collective.
   void close() {
-    for (auto& [axes, group] : groups_) MPI_Comm_free(&group->comm);
-    groups_.clear();
+    for (; parts_; parts_ = std::move(parts_->next)) MPI_Comm_free(&parts_->group.comm);
     if (world_.comm != MPI_COMM_NULL) MPI_Comm_free(&world_.comm);
   }
 
  private:
+  /// A list, because groups are referred to while others are added.
+  struct Part {
+    AxisSet axes;
+    Group group;
+    std::unique_ptr<Part> next;
+  };
+
   MTF_COLD const Group& split(AxisSet set) {
-    auto group = std::make_unique<Group>();
+    auto part = std::make_unique<Part>();
+    part->axes = set;
+    Group& group = part->group;
     const Coordinates at = mesh_.coordinates(world_.rank);
     const auto color = static_cast<int>(mesh_.position(at, mesh_.all() - set));
     const auto key = static_cast<int>(mesh_.position(at, set));
-    group->name = describe_axes(set, false);
-    detail::check_mpi(MPI_Comm_split(world_.comm, color, key, &group->comm), "MPI_Comm_split for " + group->name);
-    MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(group->comm, &group->rank);
-    MPI_Comm_size(group->comm, &group->size);
-    group->equal_sums = sums_are_equal(*group);
-    groups_.emplace_back(set, std::move(group));
-    return *groups_.back().second;
+    group.name = describe_axes(set, false);
+    detail::check_mpi(MPI_Comm_split(world_.comm, color, key, &group.comm), "MPI_Comm_split for " + group.name);
+    MPI_Comm_set_errhandler(group.comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(group.comm, &group.rank);
+    MPI_Comm_size(group.comm, &group.size);
+    group.equal_sums = sums_are_equal(group);
+    part->next = std::move(parts_);
+    parts_ = std::move(part);
+    return group;
   }
 
   /// Whether MPI_Allreduce gives all members the same bits, tried on sizes that take different algorithms in the MPIs we
@@ -99,7 +108,7 @@ class Communicators {
 
   MeshValue mesh_;
   Group world_;
-  std::vector<std::pair<AxisSet, std::unique_ptr<Group>>> groups_;
+  std::unique_ptr<Part> parts_;
 };
 
 }  // namespace v0

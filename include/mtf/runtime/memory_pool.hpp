@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <mtf/core/recycled.hpp>
 #include <mtf/plan/loop.hpp>
 
 namespace mtf {
@@ -34,22 +34,30 @@ class PoolList {
       Kokkos::push_finalize_hook([] { PoolList::instance().release_all(); });
       hooked_ = true;
     }
-    pools_.emplace_back(pool, release);
+    pools_.push_back({pool, release});
   }
   void remove(void* pool) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(pools_, [&](const auto& entry) { return entry.first == pool; });
+    for (Entry& entry : pools_) {
+      if (entry.pool != pool) continue;
+      entry = pools_.back();
+      return pools_.pop_back();
+    }
   }
 
  private:
+  struct Entry {
+    void* pool;
+    Release release;
+  };
   void release_all() {
     const std::lock_guard lock(mutex_);
-    for (const auto& [pool, release] : pools_) release(pool);
+    for (const Entry& entry : pools_) entry.release(entry.pool);
     pools_.clear();
     hooked_ = false;
   }
   std::mutex mutex_;
-  std::vector<std::pair<void*, Release>> pools_;
+  RecycledVector<Entry> pools_;
   bool hooked_ = false;
 };
 
@@ -74,7 +82,7 @@ class MemoryPool {
     const std::int64_t size = pooled_bytes(bytes);
     live_ += size;
     peak_ = std::max(peak_, live_);
-    std::vector<void*>& list = free_list(size);
+    RecycledVector<void*>& list = free_list(size);
     if (!list.empty()) {
       void* memory = list.back();
       list.pop_back();
@@ -100,6 +108,10 @@ class MemoryPool {
   void reset_peak() { peak_ = live_; }
 
  private:
+  struct FreeList {
+    std::int64_t size;
+    RecycledVector<void*> memory;
+  };
   static constexpr std::int64_t huge_page = std::int64_t{1} << 21;
 
   /// Large slices on large pages where the system has them: matrix products miss the translation buffer less.
@@ -113,10 +125,11 @@ class MemoryPool {
     return memory;
   }
 
-  std::vector<void*>& free_list(std::int64_t size) {
-    const auto at = std::lower_bound(free_.begin(), free_.end(), size, [](const auto& entry, std::int64_t s) { return entry.first < s; });
-    if (at != free_.end() && at->first == size) return at->second;
-    return free_.emplace(at, size, std::vector<void*>{})->second;
+  RecycledVector<void*>& free_list(std::int64_t size) {
+    for (FreeList& list : free_) {
+      if (list.size == size) return list.memory;
+    }
+    return free_.emplace_back(FreeList{size, {}}).memory;
   }
   void end() {
     if (ended_) return;
@@ -126,8 +139,8 @@ class MemoryPool {
     free_.clear();
   }
 
-  std::vector<std::pair<std::int64_t, std::vector<void*>>> free_;
-  std::vector<void*> owned_;
+  RecycledVector<FreeList> free_;  ///< few: a step uses few sizes
+  RecycledVector<void*> owned_;
   std::int64_t live_ = 0;
   std::int64_t peak_ = 0;
   std::int64_t allocations_ = 0;

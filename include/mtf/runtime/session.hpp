@@ -1,12 +1,11 @@
 // run: MPI and Kokkos around a program, and the boundary at which errors end the job.
 #pragma once
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -24,57 +23,70 @@ inline thread_local std::string unwound_place;
 /// Whether an mtf::run is below on the stack: it ends the job when an exception arrives.
 inline thread_local int boundaries = 0;
 
-[[nodiscard]] inline int world_rank() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-
 /// Prints `mtf: rank 3 (rows=1, cols=1): what` and ends the whole job.
-[[noreturn]] MTF_COLD inline void end_job(const std::string& place, const char* what) {
-  const std::string text = what;
-  const std::string message = text.rfind("mtf: ", 0) == 0 ? text.substr(5) : text;
-  const std::string where = place.empty() ? "rank " + std::to_string(world_rank()) : place;
-  std::fprintf(stderr, "mtf: %s: %s\n", where.c_str(), message.c_str());
-  std::fflush(stderr);
-  // Launchers kill at once, and then drop what they have not read yet: the line above.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  std::abort();  // MPI_Abort may return in theory
-}
+[[noreturn]] MTF_RUN_TIME void end_job(const std::string& place, const char* what);
+/// An error that all ranks have alike is printed once: by rank 0, by another only if rank 0 did not end the job.
+MTF_RUN_TIME void let_rank_zero_speak();
 
 /// Starts what the host program has not started, and ends just that.
 class Session {
  public:
-  Session(int& argc, char**& argv) {
-    int initialized = 0;
-    MPI_Initialized(&initialized);
-    if (initialized == 0) {
-      int level = MPI_THREAD_SINGLE;
-      MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
-      owns_mpi_ = true;
-    }
-    if (!Kokkos::is_initialized()) {
-      Kokkos::initialize(argc, argv);
-      owns_kokkos_ = true;
-    }
-  }
+  MTF_RUN_TIME Session(int& argc, char**& argv);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() {
-    if (owns_kokkos_) Kokkos::finalize();
-    if (owns_mpi_) MPI_Finalize();
-  }
+  MTF_RUN_TIME ~Session();
 
  private:
   bool owns_mpi_ = false;
   bool owns_kokkos_ = false;
 };
 
-/// An error that all ranks have alike is printed once: by rank 0, by another only if rank 0 did not end the job.
-inline void let_rank_zero_speak() {
-  if (world_rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+#if MTF_HAS_DEFINITIONS
+
+Session::Session(int& argc, char**& argv) {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized == 0) {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    owns_mpi_ = true;
+  }
+  if (!Kokkos::is_initialized()) {
+    Kokkos::initialize(argc, argv);
+    owns_kokkos_ = true;
+  }
 }
+Session::~Session() {
+  if (owns_kokkos_) Kokkos::finalize();
+  if (owns_mpi_) MPI_Finalize();
+}
+
+[[nodiscard]] inline int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+inline void pause(std::time_t seconds, long milliseconds) {
+  const std::timespec span{seconds, milliseconds * 1000000};
+  nanosleep(&span, nullptr);
+}
+
+void end_job(const std::string& place, const char* what) {
+  const std::string text = what;
+  const std::string message = text.rfind("mtf: ", 0) == 0 ? text.substr(5) : text;
+  const std::string where = place.empty() ? "rank " + std::to_string(world_rank()) : place;
+  std::fprintf(stderr, "mtf: %s: %s\n", where.c_str(), message.c_str());
+  std::fflush(stderr);
+  pause(0, 200);  // launchers kill at once, and then drop what they have not read yet: the line above
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();  // MPI_Abort may return in theory
+}
+
+void let_rank_zero_speak() {
+  if (world_rank() != 0) pause(2, 0);
+}
+
+#endif
 
 }  // namespace detail
 

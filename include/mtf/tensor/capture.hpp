@@ -107,7 +107,7 @@ class ResultOperation final : public Operation {
 MTF_NOINLINE constexpr void join(Backend& backend, JointOperation* operation, std::span<Array> results) {
   const Ref<Node> joint = make_node(backend, {}, nullptr);
   joint->operation = operation;
-  operation->gradients.resize(results.size());
+  operation->gradients = RecycledVector<Ref<Value>>(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].node) continue;
     auto* part = make<ResultOperation>();

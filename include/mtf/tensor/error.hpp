@@ -26,7 +26,25 @@ class plan_error : public std::invalid_argument {
   static inline thread_local int alive_ = 0;
 };
 
-MTF_COLD [[nodiscard]] inline std::string describe(const ShapeValue& shape) {
+/// "[batch:64, io:1024]".
+[[nodiscard]] MTF_RUN_TIME std::string describe(const ShapeValue& shape);
+/// "rows:2;cols:4", in quotation marks.
+[[nodiscard]] MTF_RUN_TIME std::string describe(const MeshValue& mesh);
+/// One violated rule with its names and numbers, then the way out.
+[[nodiscard]] MTF_RUN_TIME std::string describe(const Violation& v);
+
+/// Throws one plan_error that lists every violation.
+[[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const Violations& violations);
+[[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const std::string& what);
+[[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const char* what);
+
+constexpr void require_none(std::string_view operation, const Violations& violations) {
+  if (!violations.empty()) raise(operation, violations);
+}
+
+#if MTF_HAS_DEFINITIONS
+
+std::string describe(const ShapeValue& shape) {
   std::string text = "[";
   for (const DimValue& dim : shape) {
     if (text.size() > 1) text += ", ";
@@ -35,7 +53,7 @@ MTF_COLD [[nodiscard]] inline std::string describe(const ShapeValue& shape) {
   return text + "]";
 }
 
-MTF_COLD [[nodiscard]] inline std::string describe(const MeshValue& mesh) {
+std::string describe(const MeshValue& mesh) {
   std::string text;
   for (const AxisValue& axis : mesh.axes) {
     if (!text.empty()) text += ";";
@@ -44,8 +62,7 @@ MTF_COLD [[nodiscard]] inline std::string describe(const MeshValue& mesh) {
   return "\"" + text + "\"";
 }
 
-/// One violated rule with its names and numbers, then the way out.
-MTF_COLD [[nodiscard]] inline std::string describe(const Violation& v) {
+std::string describe(const Violation& v) {
   const auto quoted = [](const Name& name) { return "\"" + std::string(name.text) + "\""; };
   std::string facts;
   switch (v.fault) {
@@ -70,8 +87,7 @@ MTF_COLD [[nodiscard]] inline std::string describe(const Violation& v) {
   return facts + ": " + std::string(sentence(v.fault));
 }
 
-/// Throws one plan_error that lists every violation.
-[[noreturn]] MTF_COLD inline void raise(std::string_view operation, const Violations& violations) {
+void raise(std::string_view operation, const Violations& violations) {
   std::string text = "mtf: " + std::string(operation) + ": ";
   for (int i = 0; i < violations.size(); ++i) {
     if (i > 0) text += "\n  and ";
@@ -80,13 +96,13 @@ MTF_COLD [[nodiscard]] inline std::string describe(const Violation& v) {
   throw plan_error(text);
 }
 
-constexpr void require_none(std::string_view operation, const Violations& violations) {
-  if (!violations.empty()) raise(operation, violations);
-}
-
-[[noreturn]] MTF_COLD inline void raise(std::string_view operation, const std::string& what) {
+void raise(std::string_view operation, const std::string& what) {
   throw plan_error("mtf: " + std::string(operation) + ": " + what);
 }
+
+void raise(std::string_view operation, const char* what) { raise(operation, std::string(what)); }
+
+#endif
 
 }  // namespace v0
 }  // namespace mtf

@@ -29,7 +29,7 @@ struct PackedMembers {
 [[nodiscard]] constexpr PackedMembers packed_members(std::span<const Transfer> transfers,
                                                      RecycledVector<ExchangePart> ExchangePlan::* parts) {
   PackedMembers packed;
-  packed.counts.resize(static_cast<std::size_t>(transfers[0].plan.members));
+  packed.counts = RecycledVector<std::int64_t>(static_cast<std::size_t>(transfers[0].plan.members));
   for (const Transfer& transfer : transfers) {
     for (const ExchangePart& part : transfer.plan.*parts) {
       packed.counts[static_cast<std::size_t>(part.member)] += transfer.plan.size_of_part(part.length);

@@ -102,7 +102,7 @@ class GradientPass {
     // An error leaves the graph as it was. A freed node has lost its inputs: whatever lies behind it cannot be reached.
     for (const GradientSink::Entry& entry : pass.sink_.entries_) {
       if (entry.node->consumed) {
-        raise("gradients", std::string("this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again"));
+        raise("gradients", "this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again");
       }
     }
     for (const Ref<Node>& node : wanted) {

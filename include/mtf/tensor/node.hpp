@@ -23,7 +23,22 @@ struct Value : Counted {
   /// Axes along which the sum is outstanding.
   [[nodiscard]] constexpr AxisSet pending() const { return block->pending; }
 };
-MTF_NOINLINE constexpr void dispose(Value* value) { destroy(value); }
+
+namespace detail {
+MTF_NOINLINE constexpr void bury(Value* value) { destroy(value); }
+
+// Nearly every line of a model ends handles: in constant expressions by the same steps, otherwise out of line.
+MTF_RUN_TIME void dispose_at_run_time(Value* value);
+MTF_RUN_TIME void dispose_at_run_time(Node* node);
+}  // namespace detail
+
+constexpr void dispose(Value* value) {
+  if (std::is_constant_evaluated()) {
+    detail::bury(value);
+  } else {
+    detail::dispose_at_run_time(value);
+  }
+}
 
 /// Whether nobody else holds the value or its memory, so that it may be written.
 [[nodiscard]] constexpr bool is_sole_owner(const Ref<Value>& value) {
@@ -77,8 +92,9 @@ constexpr Node::~Node() {
   if (operation != nullptr) destroy(operation);
 }
 
+namespace detail {
 /// Frees nodes through a worklist: recursive release of long chains would overflow the stack.
-constexpr void dispose(Node* node) {
+MTF_NOINLINE constexpr void bury(Node* node) {
   const Ref<Backend> backend = node->backend;
   node->next_dead = backend->graveyard;
   backend->graveyard = node;
@@ -90,6 +106,20 @@ constexpr void dispose(Node* node) {
     destroy(dead);
   }
   backend->burying = false;
+}
+
+#if MTF_HAS_DEFINITIONS
+void dispose_at_run_time(Value* value) { bury(value); }
+void dispose_at_run_time(Node* node) { bury(node); }
+#endif
+}  // namespace detail
+
+constexpr void dispose(Node* node) {
+  if (std::is_constant_evaluated()) {
+    detail::bury(node);
+  } else {
+    detail::dispose_at_run_time(node);
+  }
 }
 
 /// A tensor without its types: a value and, if gradients may flow through it, its node. Copied and destroyed by every line of a
@@ -111,7 +141,7 @@ struct Array {
 namespace detail {
 
 constexpr void require_open(const Backend& backend, const char* operation) {
-  if (backend.closed) raise(operation, std::string("the world of this tensor has ended; only destroying it is allowed"));
+  if (backend.closed) raise(operation, "the world of this tensor has ended; only destroying it is allowed");
 }
 
 /// A tensor made inside a captured function has no gradient outside of it: the graph there sees the function as a whole.
@@ -120,8 +150,8 @@ constexpr void require_visible(const Node& node) {
   for (const CaptureScope* scope = node.backend->scope; scope != nullptr; scope = scope->outer) {
     if (scope->number == node.scope) return;
   }
-  raise("custom_gradient", std::string("a tensor made inside the function of a custom_gradient or recompute is used outside of it, where it has no "
-                                       "gradient; return it from the function, or take stop_gradient(x) of it"));
+  raise("custom_gradient", "a tensor made inside the function of a custom_gradient or recompute is used outside of it, where it has no "
+                                       "gradient; return it from the function, or take stop_gradient(x) of it");
 }
 
 }  // namespace detail

@@ -4,7 +4,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <mtf/core/path.hpp>
 #include <mtf/tensor/form.hpp>
@@ -147,14 +146,14 @@ class Registry {
     state->set(value);
     return *state;
   }
-  [[nodiscard]] constexpr const std::vector<VariableState*>& all() const { return states_; }
+  [[nodiscard]] constexpr const RecycledVector<VariableState*>& all() const { return states_; }
   constexpr void clear() {
     for (VariableState* state : states_) delete state;
     states_.clear();
   }
 
  private:
-  std::vector<VariableState*> states_;
+  RecycledVector<VariableState*> states_;
 };
 
 /// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version, in its activation type; the
@@ -199,6 +198,11 @@ constexpr const Array& array_of(const Variable<World, T, Dims...>& x) {
   return x.state().leaf;
 }
 
+template <class X>
+constexpr auto& engine_of(const X& x) {
+  return static_cast<typename X::engine_type&>(array_of(x).value->backend());
+}
+
 /// The tensor that an operand is when it is read, as a type.
 template <class World, class T, class... Dims>
 Tensor<World, T, Dims...> plain(const Tensor<World, T, Dims...>&);
@@ -209,7 +213,7 @@ template <class Arrays>
 constexpr void require_same_backend(const Backend& backend, const char* operation, const Arrays& arrays) {
   for (const Array& array : arrays) {
     if (&array.value->backend() != &backend) {
-      raise(operation, std::string("the operands belong to different worlds; use from_global(other_world, to_host(x)) to carry data over"));
+      raise(operation, "the operands belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
     }
   }
 }
@@ -231,7 +235,7 @@ constexpr Ref<Value> value_for(const V& variable, const char* operation, const X
   const Backend& backend = variable.state().leaf.value->backend();
   require_open(backend, operation);
   const Array& array = array_of(value);
-  if (&array.value->backend() != &backend) raise(operation, std::string("the variable and the value belong to different worlds"));
+  if (&array.value->backend() != &backend) raise(operation, "the variable and the value belong to different worlds");
   if (!(array.value->placement == variable.state().placement())) {
     raise(operation, "\"" + std::string(variable.path()) + "\" has dims " + describe(variable.shape()) + ", the value " +
                          describe(array.value->placement.shape()));

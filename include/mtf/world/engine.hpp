@@ -47,7 +47,7 @@ class Region {
 }  // namespace detail
 
 template <class Space>
-class Engine final : public Backend {
+class Engine : public Backend {
  public:
   using space_type = Space;
   using memory_space = typename Space::memory_space;
@@ -75,13 +75,13 @@ class Engine final : public Backend {
     kernels::execute(space(), plan, pointer(operands)...);
   }
 
-  void copy(const CopyPlan& plan, Block& out, const Block& in) override {
+  void copy(const CopyPlan& plan, Block& out, const Block& in) final {
     const detail::Region region(CopyPlan::name);
     // How a partial sum is held is not part of its value.
     if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
     kernels::execute(space(), plan, static_cast<int>(out.width()), out.data, in.data);
   }
-  void narrow(Block& block) override {
+  void narrow(Block& block) final {
     const detail::Region region("narrow");
     const std::int64_t count = block.count();
     const std::int64_t bytes = count * bytes_of(block.type);
@@ -96,7 +96,7 @@ class Engine final : public Backend {
     block.wide = false;
   }
 
-  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) override {
+  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final {
     Block* block = make<Block>();
     block->backend = this;
     ++references;
@@ -105,7 +105,7 @@ class Engine final : public Backend {
     block->data = pool_.take(block->bytes);
     return block;
   }
-  void release(Block* block) override {
+  void release(Block* block) final {
     if (!block->lent) pool_.give(block->data, block->bytes);
     destroy(block);
   }
@@ -121,7 +121,7 @@ class Engine final : public Backend {
     return block;
   }
 
-  void communicate(const CollectivePlan& plan, Block& out, const Block& in) override {
+  void communicate(const CollectivePlan& plan, Block& out, const Block& in) final {
     const detail::Region region(plan.operation);
     const Group& group = communicators_.along(plan.axes);
     counters_.record(plan, perform(plan, group, out, in), group.size);
@@ -187,8 +187,8 @@ class Engine final : public Backend {
       return perform(plan, group, out.data, in.data);
     } else {
       // Device memory goes through a mirror: whether an MPI takes device pointers cannot be asked portably.
-      std::vector<char> received(static_cast<std::size_t>(out.bytes));
-      std::vector<char> sent(static_cast<std::size_t>(in.bytes));
+      RecycledVector<char> received(static_cast<std::size_t>(out.bytes));
+      RecycledVector<char> sent(static_cast<std::size_t>(in.bytes));
       read(in, sent.data());
       if (&out == &in) received = sent;
       const int calls = perform(plan, group, received.data(), sent.data());

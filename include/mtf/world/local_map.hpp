@@ -197,8 +197,8 @@ auto local_map(const LocalResult<T, Dims, Summed>& result, const F& kernel, cons
     static_assert((std::same_as<world_of<X>, world_of<Xs>> && ...), "mtf: " MTF_RULE_DIFFERENT_WORLDS);
     static_assert(detail::views_exist<Dims, X, Xs...>, "mtf: local_map: a Kokkos view has at most 8 dims");
     if (records(detail::array_of(x).value->backend(), {detail::array_of(x), detail::array_of(xs)...})) {
-      raise(detail::local_map_name, std::string("an input has a gradient and the kernel has none; pass a gradient function, or `pointwise`, after the "
-                                                "kernel, or take stop_gradient(x) of the input"));
+      raise(detail::local_map_name, "an input has a gradient and the kernel has none; pass a gradient function, or `pointwise`, after the "
+                                                "kernel, or take stop_gradient(x) of the input");
     }
     return detail::run_local(result, kernel, x, xs...);
   }
@@ -234,7 +234,7 @@ auto local_map(const LocalResult<T, Dims, Summed>& result, const F& kernel, poin
     constexpr bool one_type = std::same_as<T, element_of<X>> && (std::same_as<T, element_of<Xs>> && ...) && std::floating_point<T>;
     static_assert(one_type, "mtf: local_map: pointwise needs inputs and a result of one type, float or double; pass a gradient function");
     if constexpr (one_world && exist && pointwise_dims && one_type) {
-      if (!result.axes.empty()) raise(detail::local_map_name, std::string("a pointwise result is not a sum over axes; pass a gradient function"));
+      if (!result.axes.empty()) raise(detail::local_map_name, "a pointwise result is not a sum over axes; pass a gradient function");
       auto made = detail::run_local(result, kernel, x, xs...);
       const std::array<Array, 1 + sizeof...(Xs)> arrays{detail::array_of(x), detail::array_of(xs)...};
       Array array = made.array();

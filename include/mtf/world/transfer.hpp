@@ -25,6 +25,10 @@ MTF_NOINLINE inline Ref<Value> value_of_whole(Backend& backend, const char* name
   return make_value(backend, place(backend.rules, shape), type);
 }
 
+/// std::vector<bool> has no data; everything else is itself.
+template <class T>
+using host_element = std::conditional_t<std::same_as<T, bool>, std::uint8_t, T>;
+
 /// The whole array on every rank, row-major: an allgather over the axes that split it.
 template <class T, class E>
 std::vector<T> gather_to_host(E& engine, const Value& value) {
@@ -52,6 +56,12 @@ std::vector<T> gather_to_host(E& engine, const Value& value) {
   return result;
 }
 
+/// The same of a value with elements of T.
+template <class E, class T>
+std::vector<host_element<T>> to_host_of(E& engine, const Value& value) {
+  return gather_to_host<host_element<T>>(engine, value);
+}
+
 /// T with `Rank` stars, as Kokkos::View spells extents known at run time.
 template <class T, std::size_t Rank>
 struct ViewData {
@@ -61,10 +71,6 @@ template <class T>
 struct ViewData<T, 0> {
   using type = T;
 };
-
-/// std::vector<bool> has no data; everything else is itself.
-template <class T>
-using host_element = std::conditional_t<std::same_as<T, bool>, std::uint8_t, T>;
 
 }  // namespace detail
 
@@ -125,7 +131,7 @@ auto to_host(const X& x) {
     const Array& array = detail::array_of(x);
     auto& engine = static_cast<typename world_of<X>::engine_type&>(array.value->backend());
     detail::require_open(engine, "to_host");
-    return detail::gather_to_host<T>(engine, *array.value);
+    return detail::to_host_of<typename world_of<X>::engine_type, element_of<X>>(engine, *array.value);
   }
 }
 

@@ -16,33 +16,26 @@
 namespace mtf {
 inline namespace v0 {
 
+/// The engine of worlds on an execution space; specialised for that of the compiled part, see world/compiled.hpp.
+template <class Space>
+struct EngineFor {
+  using type = Engine<Space>;
+};
+
 namespace detail {
 
-/// A world without its mesh and layout types: what all worlds on an execution space share.
+/// A world without its mesh and layout types: what all worlds on an execution space share. Long members are defined outside of the class,
+/// not inline, so that `extern template` keeps them out of a user's file.
 template <class Space>
 class WorldCore {
  public:
-  using engine_type = Engine<Space>;
+  using engine_type = typename EngineFor<Space>::type;
 
-  MTF_NOINLINE WorldCore(MPI_Comm comm, const StaticRules& types, const WorldOptions& options, const Space& space)
-      : seed_(options.seed), exceptions_(std::uncaught_exceptions()) {
-    WorldRules rules = read_rules(types, options);
-    engine_ = Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
-  }
+  WorldCore(MPI_Comm comm, const StaticRules& types, const WorldOptions& options, const Space& space);
   WorldCore(const WorldCore&) = delete;
   WorldCore& operator=(const WorldCore&) = delete;
 
-  MTF_NOINLINE ~WorldCore() {
-    Engine<Space>& e = engine();
-    if (std::uncaught_exceptions() > exceptions_) detail::unwound_place = describe_rank();
-    if (std::uncaught_exceptions() > exceptions_ && !plan_error::in_flight()) {
-      // The other ranks may wait in another collective; freeing communicators would wait for them.
-      if (detail::boundaries == 0) detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
-      return;
-    }
-    registry_.clear();
-    e.close();
-  }
+  ~WorldCore();
 
   [[nodiscard]] engine_type& engine() const { return static_cast<engine_type&>(*engine_); }
   [[nodiscard]] Registry& registry() { return registry_; }
@@ -76,57 +69,92 @@ class WorldCore {
     return value;
   }
   /// Whether replicas of every variable are bitwise equal and all ranks have run the same collectives. Collective.
-  [[nodiscard]] bool verify_replicas() {
-    bool equal = true;
-    for (const auto& state : registry_.all()) equal = replicas_equal(*state->slice()) && equal;
-    equal = all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
-    // Only the groups of a damaged replica have seen it; everyone gets the same answer.
-    int all = equal ? 1 : 0;
-    detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, comm()), "verify_replicas");
-    return all != 0;
-  }
+  [[nodiscard]] bool verify_replicas();
   /// Dims of rules that have split no tensor so far: after the first step, names that were misspelt.
-  MTF_COLD [[nodiscard]] std::vector<std::string> unused_rules() const {
-    std::vector<std::string> dims;
-    const auto& rules = engine().rules.rules;
-    for (int rule = 0; rule < rules.size(); ++rule) {
-      if ((engine().used_rules >> rule & 1U) == 0) dims.emplace_back(rules[rule].dim.text);
-    }
-    return dims;
-  }
+  [[nodiscard]] std::vector<std::string> unused_rules() const;
   /// "rank 3 (rows=1, cols=1)".
-  MTF_COLD [[nodiscard]] std::string describe_rank() const {
-    std::string text = "rank " + std::to_string(rank()) + " (";
-    for (int i = 0; i < mesh().rank(); ++i) {
-      text += (i > 0 ? ", " : "") + std::string(mesh().axes[i].name.text) + "=" + std::to_string(coordinates()[i]);
-    }
-    return text + ")";
-  }
+  [[nodiscard]] std::string describe_rank() const;
 
  private:
-  [[nodiscard]] int axis_position(std::string_view axis) const {
-    const int at = mesh().find(Name(axis));
-    if (at < 0) raise("World", "the mesh " + mtf::describe(mesh()) + " has no axis \"" + std::string(axis) + "\"");
-    return at;
-  }
+  [[nodiscard]] int axis_position(std::string_view axis) const;
   static bool all_equal(std::uint64_t hash, const Group& group) {
     std::uint64_t extremes[2] = {hash, ~hash};
     detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "verify_replicas");
     return extremes[0] == ~extremes[1];
   }
-  bool replicas_equal(const Value& value) {
-    std::vector<char> bytes(static_cast<std::size_t>(value.block->bytes));
-    engine().read(*value.block, bytes.data());
-    const std::uint64_t hash = hash_text({bytes.data(), bytes.size()});
-    const AxisSet axes = mesh().all() - value.placement.split_axes();
-    return axes.empty() || all_equal(hash, engine().communicators().along(axes));
-  }
+  bool replicas_equal(const Value& value);
 
   Ref<Backend> engine_;
   Registry registry_;
   std::uint64_t seed_;
   int exceptions_;
 };
+
+template <class Space>
+WorldCore<Space>::WorldCore(MPI_Comm comm, const StaticRules& types, const WorldOptions& options, const Space& space)
+    : seed_(options.seed), exceptions_(std::uncaught_exceptions()) {
+  WorldRules rules = read_rules(types, options);
+  engine_ = Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
+}
+
+template <class Space>
+WorldCore<Space>::~WorldCore() {
+  Engine<Space>& e = engine();
+  if (std::uncaught_exceptions() > exceptions_) detail::unwound_place = describe_rank();
+  if (std::uncaught_exceptions() > exceptions_ && !plan_error::in_flight()) {
+    // The other ranks may wait in another collective; freeing communicators would wait for them.
+    if (detail::boundaries == 0) detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
+    return;
+  }
+  registry_.clear();
+  e.close();
+}
+
+template <class Space>
+bool WorldCore<Space>::verify_replicas() {
+  bool equal = true;
+  for (const auto& state : registry_.all()) equal = replicas_equal(*state->slice()) && equal;
+  equal = all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
+  // Only the groups of a damaged replica have seen it; everyone gets the same answer.
+  int all = equal ? 1 : 0;
+  detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, comm()), "verify_replicas");
+  return all != 0;
+}
+
+template <class Space>
+std::vector<std::string> WorldCore<Space>::unused_rules() const {
+  std::vector<std::string> dims;
+  const auto& rules = engine().rules.rules;
+  for (int rule = 0; rule < rules.size(); ++rule) {
+    if ((engine().used_rules >> rule & 1U) == 0) dims.emplace_back(rules[rule].dim.text);
+  }
+  return dims;
+}
+
+template <class Space>
+std::string WorldCore<Space>::describe_rank() const {
+  std::string text = "rank " + std::to_string(rank()) + " (";
+  for (int i = 0; i < mesh().rank(); ++i) {
+    text += (i > 0 ? ", " : "") + std::string(mesh().axes[i].name.text) + "=" + std::to_string(coordinates()[i]);
+  }
+  return text + ")";
+}
+
+template <class Space>
+int WorldCore<Space>::axis_position(std::string_view axis) const {
+  const int at = mesh().find(Name(axis));
+  if (at < 0) raise("World", "the mesh " + mtf::describe(mesh()) + " has no axis \"" + std::string(axis) + "\"");
+  return at;
+}
+
+template <class Space>
+bool WorldCore<Space>::replicas_equal(const Value& value) {
+  std::vector<char> bytes(static_cast<std::size_t>(value.block->bytes));
+  engine().read(*value.block, bytes.data());
+  const std::uint64_t hash = hash_text({bytes.data(), bytes.size()});
+  const AxisSet axes = mesh().all() - value.placement.split_axes();
+  return axes.empty() || all_equal(hash, engine().communicators().along(axes));
+}
 
 }  // namespace detail
 

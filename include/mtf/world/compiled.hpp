@@ -1,0 +1,41 @@
+// The compiled part of the library. With MTF_COMPILED defined, what worlds on the default execution space do - operations, gradients,
+// optimizers, the world itself - comes from a library that was compiled once, instead of being compiled into every file of a user.
+//
+// Every file of a program is compiled alike, with or without it. What the library does not hold (functions of the user's own in `map`, rare
+// element types, other execution spaces) is compiled where it is used, as without the library.
+#pragma once
+
+#include <mtf/model.hpp>
+#include <mtf/world/compiled_forms.hpp>
+#include <mtf/world/transfer.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// The engine whose operations are explicit specialisations, defined in the library through those of its base.
+class CompiledEngine final : public Engine<Kokkos::DefaultExecutionSpace> {
+ public:
+  using base = Engine<Kokkos::DefaultExecutionSpace>;
+  using base::base;
+};
+template <>
+struct EngineFor<Kokkos::DefaultExecutionSpace> {
+  using type = CompiledEngine;
+};
+
+extern template class detail::WorldCore<Kokkos::DefaultExecutionSpace>;
+
+#define MTF_AND(...) __VA_OPT__(, ) __VA_ARGS__
+#define MTF_ENGINE CompiledEngine
+#define MTF_DECLARE_FORM(result, name, types, parameters, arguments) \
+  template <>                                                        \
+  result name<CompiledEngine MTF_AND types>(CompiledEngine & engine MTF_AND parameters);
+#define MTF_DECLARE_MEMBER(result, owner, types, name, parameters, arguments) \
+  template <>                                                                 \
+  result owner<CompiledEngine MTF_AND types>::name parameters;
+
+MTF_FORMS_OF_NO_ELEMENT(MTF_DECLARE_FORM)
+MTF_COMPILED_ELEMENTS(MTF_DECLARE_FORM, MTF_DECLARE_MEMBER)
+
+}  // namespace v0
+}  // namespace mtf

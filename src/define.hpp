@@ -1,0 +1,19 @@
+// Defines what world/compiled.hpp declares, through the operations of the base engine.
+#pragma once
+
+#include <mtf/mtf.hpp>
+
+#if !defined(MTF_COMPILED)
+#error "mtf: the compiled part is built with MTF_COMPILED defined"
+#endif
+
+#define MTF_DEFINE_FORM(result, name, types, parameters, arguments)                       \
+  template <>                                                                             \
+  result name<CompiledEngine MTF_AND types>(CompiledEngine & engine MTF_AND parameters) { \
+    return name<CompiledEngine::base MTF_AND types>(engine MTF_AND arguments);            \
+  }
+#define MTF_DEFINE_MEMBER(result, owner, types, name, parameters, arguments) \
+  template <>                                                                \
+  result owner<CompiledEngine MTF_AND types>::name parameters {              \
+    return owner<CompiledEngine::base MTF_AND types>::name arguments;        \
+  }

@@ -1,0 +1,11 @@
+#include "define.hpp"
+
+namespace mtf {
+inline namespace v0 {
+
+MTF_COMPILED_BOOL(MTF_DEFINE_FORM, MTF_DEFINE_MEMBER)
+MTF_COMPILED_INTEGER(MTF_DEFINE_FORM, MTF_DEFINE_MEMBER, std::int32_t)
+MTF_COMPILED_INTEGER(MTF_DEFINE_FORM, MTF_DEFINE_MEMBER, std::int64_t)
+
+}  // namespace v0
+}  // namespace mtf
