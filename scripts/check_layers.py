@@ -22,6 +22,7 @@ ALLOWED = {
     "runtime": ("core", "plan", "runtime"),
     "kernels": ("core", "plan", "runtime", "kernels"),
     "world": ("core", "plan", "tensor", "runtime", "kernels", "world"),
+    "compiled": (*MODEL_WING, "runtime", "kernels", "world", "compiled"),
     "io": (*MODEL_WING, "runtime", "kernels", "world", "io"),
 }
 # Headers beside the folders: each is an umbrella of what its name says, and the folders never include it.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures what files cost to compile at -O2, as ratios to a file that only includes Kokkos.
 
-Each file may be followed by the most that --gate allows: FILE:RATIO:MEGABYTES. The files are compiled in turn, several
-times over, so that a change of the machine's speed meets all of them alike; medians are printed. Time is the processor
-time of the compiler (user), memory its peak.
+Each file may be followed by the most that --gate allows, FILE:RATIO:MEGABYTES, and preceded by a macro that is to be
+defined, MACRO=FILE. The files are compiled in turn, several times over, so that a change of the machine's speed meets
+all of them alike; medians are printed. Time is the processor time of the compiler (user), memory its peak.
 """
 
 import argparse
@@ -32,12 +32,15 @@ def cost(command, folder):
 
 
 def parse(argument):
-    path, *limits = argument.split(":")
-    return Path(path).resolve(), [float(limit) for limit in limits]
+    """((path, macro or nothing), limits) of [MACRO=]FILE[:RATIO[:MEGABYTES]]."""
+    name, *limits = argument.split(":")
+    macro, _, path = name.rpartition("=")
+    return (Path(path).resolve(), macro), [float(limit) for limit in limits]
 
 
-def label(path):
-    return "/".join(path.parts[-2:])
+def label(file):
+    path, macro = file
+    return "/".join(path.parts[-2:]) + (f" with {macro}" if macro else "")
 
 
 def main():
@@ -46,30 +49,32 @@ def main():
     parser.add_argument("--base", required=True, type=Path, help="the unit; its flags are taken for all files")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--gate", action="store_true", help="fail when a file is above its limits")
-    parser.add_argument("files", nargs="+", metavar="FILE[:RATIO[:MEGABYTES]]")
+    parser.add_argument("files", nargs="+", metavar="[MACRO=]FILE[:RATIO[:MEGABYTES]]")
     options = parser.parse_args()
 
     compiler, flags, folder = compile_flags.read(options.db, options.base)
     command = [compiler, *compile_flags.without_optimisation(flags), "-O2", "-c", "-o", os.devnull]
-    files = [(options.base.resolve(), [])] + [parse(argument) for argument in options.files]
-    runs = {path: [] for path, _ in files}
+    base = (options.base.resolve(), "")
+    files = [(base, [])] + [parse(argument) for argument in options.files]
+    runs = {file: [] for file, _ in files}
     for _ in range(options.runs):
-        for path, _ in files:
-            runs[path].append(cost([*command, str(path)], folder))
+        for (path, macro), _ in files:
+            define = [f"-D{macro}"] if macro else []
+            runs[path, macro].append(cost([*command, *define, str(path)], folder))
 
-    def median(path, index):
-        return statistics.median(run[index] for run in runs[path])
+    def median(file, index):
+        return statistics.median(run[index] for run in runs[file])
 
-    unit = median(options.base.resolve(), 0)
-    width = max(len(label(path)) for path, _ in files)
+    unit = median(base, 0)
+    width = max(len(label(file)) for file, _ in files)
     failed = 0
     print(f"{'file':{width}}  user s   ratio  peak MB")
-    for path, limits in files:
-        ratio, memory = median(path, 0) / unit, median(path, 1)
+    for file, limits in files:
+        ratio, memory = median(file, 0) / unit, median(file, 1)
         above = any(value > limit for value, limit in zip((ratio, memory), limits))
         failed += above
         allowed = f"   at most {' and '.join(f'{limit:g}' for limit in limits)}" if limits else ""
-        print(f"{label(path):{width}}  {median(path, 0):6.2f}  {ratio:6.2f}  {memory:7.0f}{allowed}{': ABOVE' if above else ''}")
+        print(f"{label(file):{width}}  {median(file, 0):6.2f}  {ratio:6.2f}  {memory:7.0f}{allowed}{': ABOVE' if above else ''}")
     return 1 if options.gate and failed else 0
 
 

@@ -53,5 +53,5 @@
 #include <mtf/runtime/session.hpp>
 #include <mtf/world/print.hpp>
 #ifdef MTF_COMPILED
-#include <mtf/world/compiled.hpp>
+#include <mtf/compiled/engine.hpp>
 #endif

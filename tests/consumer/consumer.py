@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Installs mtf into an empty folder, builds a program outside the project by one route, and runs it on one rank.
+"""Installs mtf into an empty folder, builds a program outside the project by one route, with headers alone and with
+the compiled part, and runs both on one rank.
 
 The subproject route takes a copy of the source instead of an installation.
 """
@@ -14,6 +15,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
+# The same program with the headers alone, and with the compiled part of the library.
+PROGRAMS = ("consumer", "consumer_compiled")
 
 
 def run(command, **options):
@@ -25,17 +28,18 @@ def install(options, work):
     """Installs below a folder and returns what is the prefix there, as if mtf had been configured for it."""
     run([*options.meson.split(), "install", "-C", options.build, "--no-rebuild", "--quiet", "--destdir", work / "root"])
     prefix = work / "root" / options.prefix.relative_to(options.prefix.anchor)
-    pc = prefix / "share" / "pkgconfig" / "mtf.pc"
-    pc.write_text(pc.read_text().replace(f"prefix={options.prefix}\n", f"prefix={prefix}\n", 1))
+    for pc in prefix.glob("**/pkgconfig/mtf*.pc"):
+        pc.write_text(pc.read_text().replace(f"prefix={options.prefix}\n", f"prefix={prefix}\n", 1))
     return prefix
 
 
 def build_pkgconfig(options, work):
     prefix = install(options, work)
-    folders = [str(prefix / "share" / "pkgconfig"), options.pkg_config_path, os.environ.get("PKG_CONFIG_PATH", "")]
+    ours = sorted({str(pc.parent) for pc in prefix.glob("**/pkgconfig/mtf*.pc")})
+    folders = [*ours, options.pkg_config_path, os.environ.get("PKG_CONFIG_PATH", "")]
     environment = dict(os.environ, PKG_CONFIG_PATH=":".join(filter(None, folders)))
-    run(["make", "-C", work / "program", f"CXX={options.cxx}", "consumer"], env=environment)
-    return work / "program" / "consumer"
+    run(["make", "-C", work / "program", f"CXX={options.cxx}", *PROGRAMS], env=environment)
+    return work / "program"
 
 
 def build_cmake(options, work):
@@ -47,7 +51,7 @@ def build_cmake(options, work):
         arguments.append(f"-DMPI_CXX_COMPILER={options.mpicxx}")
     run(["cmake", "-S", work / "program", "-B", work / "build", "-G", "Ninja", *arguments], env=environment)
     run(["cmake", "--build", work / "build", "-j", "1"], env=environment)
-    return work / "build" / "consumer"
+    return work / "build"
 
 
 def build_subproject(options, work):
@@ -55,13 +59,13 @@ def build_subproject(options, work):
     copy.mkdir(parents=True)
     for name in ("meson.build", "meson_options.txt", "LICENSE"):
         shutil.copy(SOURCE / name, copy)
-    for name in ("include", "cmake"):
+    for name in ("include", "cmake", "src"):
         shutil.copytree(SOURCE / name, copy / name)
     environment = dict(os.environ, CXX=options.cxx)
     run([*options.meson.split(), "setup", work / "build", work / "program", f"--pkg-config-path={options.pkg_config_path}",
          f"-Dmtf:mpi_implementation={options.mpi}"], env=environment)
-    run(["ninja", "-C", work / "build", "-j", "1", "consumer"])
-    return work / "build" / "consumer"
+    run(["ninja", "-C", work / "build", "-j", "1", *PROGRAMS])
+    return work / "build"
 
 
 ROUTES = {"pkgconfig": build_pkgconfig, "cmake": build_cmake, "subproject": build_subproject}
@@ -84,7 +88,9 @@ def main():
         shutil.copytree(HERE / options.route, work / "program")
         shutil.copy(HERE / "main.cpp", work / "program")
         try:
-            run([ROUTES[options.route](options, work)])
+            folder = ROUTES[options.route](options, work)
+            for program in PROGRAMS:
+                run([folder / program])
         except subprocess.CalledProcessError as error:
             print(error)
             return 1

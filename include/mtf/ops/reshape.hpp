@@ -125,7 +125,7 @@ class ReshapeGradient final : public Operation {
   }
   return result;
 }
-/// The same for engines that specialise what their operations do (see world/compiled.hpp).
+/// The same for engines that specialise what their operations do (see compiled/engine.hpp).
 template <class E>
 [[nodiscard]] constexpr Array reshape(E&, const Array& x, const ShapeValue& shape, const char* name) {
   return reshape(x, shape, name);

@@ -1,4 +1,4 @@
-// What the compiled part holds, as lists for preprocessor macros: one list declares and defines, see world/compiled.hpp.
+// What the compiled part holds, as lists for preprocessor macros: one list declares and defines, see compiled/engine.hpp.
 //
 // An entry is FORM(result, name, (types after the engine), (parameters after the engine), (their names)).
 #pragma once
@@ -27,6 +27,7 @@
   FORM(RecycledVector<Array>, untyped::split, (T), (const Array& x, const Name& from, std::span<const DimValue> parts), (x, from, parts))       \
   FORM(Array, untyped::gather, (T, std::int32_t), (const Array& table, const Array& ids, const Name& dim), (table, ids, dim))
 
+// MTF_COMMA stands for a comma inside an argument.
 #define MTF_FUNCTION_OF_ONE(FORM, R, T, F) \
   FORM(Array, untyped::map, (R, T, F, 1), (const char* name, const F& f, const std::array<Array MTF_COMMA 1>& xs), (name, f, xs))
 #define MTF_FUNCTION_OF_TWO(FORM, R, T, F) \
@@ -35,15 +36,15 @@
 
 #define MTF_FORMS_OF_NUMBERS(FORM, T)                                                                                                           \
   FORM(Array, untyped::einsum, (T), (std::span<const Array> xs, const ShapeValue& shape), (xs, shape))                                          \
+  FORM(Ref<Value>, untyped::sum_to, (T), (const Ref<Value>& x, const Placement& to), (x, to))                                                   \
   FORM(Array, untyped::reduce_sum, (T), (const Array& x, const ShapeValue& shape, double factor, const char* name), (x, shape, factor, name))   \
   FORM(Array, untyped::reduce_extreme, (T), (const Array& x, const ShapeValue& shape, Combine combine, const char* name),                       \
        (x, shape, combine, name))                                                                                                               \
   FORM(Array, untyped::arg_extreme, (T), (const Array& x, const Name& dim, Combine combine, const char* name), (x, dim, combine, name))         \
-  FORM(Array, untyped::cumsum, (T), (const Array& x, const Name& dim, const CumsumOptions& options), (x, dim, options))                         \
   FORM(untyped::SelectionArrays, untyped::top_k, (T), (const Array& x, const Name& dim, const DimValue& k), (x, dim, k))                        \
   FORM(untyped::SelectionArrays, untyped::sort, (T), (const Array& x, const Name& dim, order direction), (x, dim, direction))                   \
   FORM(Array, untyped::one_hot, (T, std::int32_t), (const Array& ids, const DimValue& dim, T on, T off), (ids, dim, on, off))                   \
-  MTF_FUNCTION_OF_ONE(FORM, T, T, mtf::detail::Scale)                                                                                              \
+  MTF_FUNCTION_OF_ONE(FORM, T, T, mtf::detail::Scale)                                                                                           \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Abs)                                                                                               \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Sign)                                                                                              \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Square)                                                                                            \
@@ -67,13 +68,6 @@
        (Registry & registry, const Scope& path, const init::Initializer& initializer, const ShapeValue& shape, std::uint64_t seed),             \
        (registry, path, initializer, shape, seed))                                                                                              \
   FORM(Array, untyped::dropout, (T), (const Array& x, double rate, const Key& key, const ShapeValue& noise), (x, rate, key, noise))             \
-  FORM(Array, untyped::cross_entropy, (T, std::int32_t),                                                                                        \
-       (const Array& logits, const Array& targets, const Name& dim, const CrossEntropyOptions& options), (logits, targets, dim, options))       \
-  FORM(Array, untyped::convolution, (T),                                                                                                        \
-       (const Array& x, const Array& filter, const SpatialList& spatial, const ConvolutionOptions& options, bool transposed),                   \
-       (x, filter, spatial, options, transposed))                                                                                               \
-  FORM(Array, untyped::pool, (T), (const Array& x, const SpatialList& spatial, const PoolOptions& options, bool average),                       \
-       (x, spatial, options, average))                                                                                                          \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::AddScalar)                                                                                         \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Reciprocal)                                                                                        \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Sqrt)                                                                                              \
@@ -89,12 +83,26 @@
   MTF_FUNCTION_OF_TWO(FORM, T, T, functions::Divide)                                                                                            \
   MTF_FUNCTION_OF_TWO(FORM, T, T, functions::SquaredDifference)
 
-// Of float and double: softmax of bfloat16 is computed in float, and optimizers refuse it.
+// Not of bfloat16, which these operations take through float.
+#define MTF_FORMS_OF_WIDE_NUMBERS(FORM, T)                                                                                                      \
+  FORM(Array, untyped::cumsum, (T), (const Array& x, const Name& dim, const CumsumOptions& options), (x, dim, options))
+
+// Of float and double; softmax and the like take bfloat16 through float, and optimizers refuse it.
 #define MTF_FORMS_OF_REALS(FORM, T)                                                                                                             \
   FORM(Array, untyped::softmax, (T),                                                                                                            \
        (const Array& x, const Name& dim, untyped::SoftmaxKind kind, const char* name, const Ref<Value>& extra), (x, dim, kind, name, extra))    \
+  FORM(Array, untyped::pool, (T), (const Array& x, const SpatialList& spatial, const PoolOptions& options, bool average),                       \
+       (x, spatial, options, average))                                                                                                          \
+  FORM(Array, untyped::cross_entropy, (T, std::int32_t),                                                                                        \
+       (const Array& logits, const Array& targets, const Name& dim, const CrossEntropyOptions& options), (logits, targets, dim, options))       \
+  FORM(Array, untyped::convolution, (T),                                                                                                        \
+       (const Array& x, const Array& filter, const SpatialList& spatial, const ConvolutionOptions& options, bool transposed),                   \
+       (x, filter, spatial, options, transposed))                                                                                               \
   FORM(Array, untyped::sample_with_temperature, (T), (const Array& x, const Name& dim, double temperature, const Key& key),                     \
        (x, dim, temperature, key))                                                                                                              \
+  MTF_FUNCTION_OF_TWO(FORM, T, T, mtf::detail::CausalMask)                                                                                      \
+  MTF_FUNCTION_OF_TWO(FORM, T, T, mtf::detail::ScaleAndMask)                                                                                    \
+  MTF_FUNCTION_OF_ONE(FORM, T, std::int32_t, mtf::detail::IsToken<T>)                                                                           \
   FORM(void, untyped::sgd, (T), (Registry & registry, const VariableGradients& gradients, double momentum, double rate),                        \
        (registry, gradients, momentum, rate))                                                                                                   \
   FORM(void, untyped::adam, (T), (Registry & registry, const VariableGradients& gradients, const AdamOptions& options, double rate),            \
@@ -107,21 +115,24 @@
 
 // What is compiled for each element type.
 #define MTF_COMPILED_BOOL(FORM, MEMBER) MTF_FORMS_OF_ELEMENTS(FORM, bool)
-#define MTF_COMPILED_INTEGER(FORM, MEMBER, T) \
-  MTF_FORMS_OF_ELEMENTS(FORM, T)              \
-  MTF_FORMS_OF_NUMBERS(FORM, T)               \
+#define MTF_COMPILED_NUMBER(FORM, MEMBER, T) \
+  MTF_FORMS_OF_ELEMENTS(FORM, T)             \
+  MTF_FORMS_OF_NUMBERS(FORM, T)              \
   MTF_MEMBERS_OF_NUMBERS(MEMBER, T)
-#define MTF_COMPILED_BFLOAT16(FORM, MEMBER)     \
-  MTF_COMPILED_INTEGER(FORM, MEMBER, bfloat16)  \
+#define MTF_COMPILED_INTEGER(FORM, MEMBER, T) \
+  MTF_COMPILED_NUMBER(FORM, MEMBER, T)        \
+  MTF_FORMS_OF_WIDE_NUMBERS(FORM, T)
+#define MTF_COMPILED_BFLOAT16(FORM, MEMBER)   \
+  MTF_COMPILED_NUMBER(FORM, MEMBER, bfloat16) \
   MTF_FORMS_OF_FLOATS(FORM, bfloat16)
 #define MTF_COMPILED_REAL(FORM, MEMBER, T) \
   MTF_COMPILED_INTEGER(FORM, MEMBER, T)    \
   MTF_FORMS_OF_FLOATS(FORM, T)             \
   MTF_FORMS_OF_REALS(FORM, T)
-#define MTF_COMPILED_ELEMENTS(FORM, MEMBER)         \
-  MTF_COMPILED_BOOL(FORM, MEMBER)                   \
-  MTF_COMPILED_INTEGER(FORM, MEMBER, std::int32_t)  \
-  MTF_COMPILED_INTEGER(FORM, MEMBER, std::int64_t)  \
-  MTF_COMPILED_BFLOAT16(FORM, MEMBER)               \
-  MTF_COMPILED_REAL(FORM, MEMBER, float)            \
+#define MTF_COMPILED_ELEMENTS(FORM, MEMBER)        \
+  MTF_COMPILED_BOOL(FORM, MEMBER)                  \
+  MTF_COMPILED_INTEGER(FORM, MEMBER, std::int32_t) \
+  MTF_COMPILED_INTEGER(FORM, MEMBER, std::int64_t) \
+  MTF_COMPILED_BFLOAT16(FORM, MEMBER)              \
+  MTF_COMPILED_REAL(FORM, MEMBER, float)           \
   MTF_COMPILED_REAL(FORM, MEMBER, double)

@@ -5,8 +5,31 @@
 // element types, other execution spaces) is compiled where it is used, as without the library.
 #pragma once
 
-#include <mtf/model.hpp>
-#include <mtf/world/compiled_forms.hpp>
+#include <mtf/compiled/forms.hpp>
+#include <mtf/ops/argmax.hpp>
+#include <mtf/ops/comparison.hpp>
+#include <mtf/ops/concat.hpp>
+#include <mtf/ops/convolution.hpp>
+#include <mtf/ops/cross_entropy.hpp>
+#include <mtf/ops/cumsum.hpp>
+#include <mtf/ops/einsum.hpp>
+#include <mtf/ops/elementary.hpp>
+#include <mtf/ops/activation.hpp>
+#include <mtf/ops/gather.hpp>
+#include <mtf/ops/gradients.hpp>
+#include <mtf/ops/one_hot.hpp>
+#include <mtf/ops/pool.hpp>
+#include <mtf/ops/reshape.hpp>
+#include <mtf/ops/sample.hpp>
+#include <mtf/ops/shift.hpp>
+#include <mtf/ops/slice.hpp>
+#include <mtf/ops/softmax.hpp>
+#include <mtf/ops/sort.hpp>
+#include <mtf/ops/top_k.hpp>
+#include <mtf/ops/where.hpp>
+#include <mtf/optim/adam.hpp>
+#include <mtf/optim/sgd.hpp>
+#include <mtf/nn/language_model.hpp>
 #include <mtf/world/transfer.hpp>
 
 namespace mtf {
