@@ -11,6 +11,7 @@
 
 #define MTF_FORMS_OF_ELEMENTS(FORM, T)                                                                                                          \
   FORM(std::vector<detail::host_element<T>>, detail::to_host_of, (T), (const Value& value), (value))                                            \
+  FORM(Array, untyped::placeholder, (T), (const ShapeValue& shape), (shape))                                                                    \
   FORM(Array, untyped::constant, (T), (const ShapeValue& shape, T value), (shape, value))                                                       \
   FORM(Array, untyped::broadcast, (T), (const Array& x, const ShapeValue& shape), (x, shape))                                                   \
   FORM(Array, untyped::where, (T), (const Array& condition, const Array& x, const Array& y), (condition, x, y))                                 \
@@ -35,6 +36,7 @@
 #define MTF_COMMA ,
 
 #define MTF_FORMS_OF_NUMBERS(FORM, T)                                                                                                           \
+  FORM(Array, untyped::range, (T), (const ShapeValue& shape), (shape))                                                                          \
   FORM(Array, untyped::einsum, (T), (std::span<const Array> xs, const ShapeValue& shape), (xs, shape))                                          \
   FORM(Ref<Value>, untyped::sum_to, (T), (const Ref<Value>& x, const Placement& to), (x, to))                                                   \
   FORM(Array, untyped::reduce_sum, (T), (const Array& x, const ShapeValue& shape, double factor, const char* name), (x, shape, factor, name))   \

@@ -56,6 +56,19 @@ template <class E, class T>
 }
 
 template <class E, class T>
+[[nodiscard]] constexpr Array placeholder(E& engine, const ShapeValue& shape) {
+  return {new_value(engine, "placeholder", shape, element_type_of<T>::value), {}};
+}
+
+template <class E, class T>
+[[nodiscard]] constexpr Array range(E& engine, const ShapeValue& shape) {
+  Ref<Value> value = new_value(engine, "range", shape, element_type_of<T>::value);
+  const PlacedDim& dim = value->placement.dims[0];
+  engine.run(RangePlan{dim.local(), slice_begin(dim, engine.mesh(), engine.coordinates)}, out<T>(value));
+  return {std::move(value), {}};
+}
+
+template <class E, class T>
 [[nodiscard]] constexpr Array constant(E& engine, const ShapeValue& shape, T value) {
   require_legal(engine, "constant", shape);
   return {mtf::detail::Elements<E, T>::filled(engine, place(engine.rules, shape), value), {}};
@@ -162,7 +175,8 @@ constexpr auto placeholder(World& world, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
-    return Tensor<World, T, Dims...>(Array{new_value(world.engine(), "placeholder", Shape<Dims...>(dims...).value(), element_type_of<T>::value), {}});
+    using E = typename World::engine_type;
+    return Tensor<World, T, Dims...>(untyped::placeholder<E, T>(world.engine(), Shape<Dims...>(dims...).value()));
   }
 }
 
@@ -173,12 +187,7 @@ constexpr auto range(World& world, const D& dim) {
     return poisoned(not_placeable<World, D>{});
   } else {
     using E = typename World::engine_type;
-    E& engine = world.engine();
-    const ShapeValue shape = Shape<D>(dim).value();
-    Ref<Value> value = new_value(engine, "range", shape, element_type_of<T>::value);
-    const PlacedDim& placed = value->placement.dims[0];
-    engine.run(RangePlan{placed.local(), slice_begin(placed, engine.mesh(), engine.coordinates)}, out<T>(value));
-    return Tensor<World, T, D>(Array{std::move(value), {}});
+    return Tensor<World, T, D>(untyped::range<E, T>(world.engine(), Shape<D>(dim).value()));
   }
 }
 

@@ -17,13 +17,16 @@ inline namespace v0 {
 namespace detail {
 
 /// A new value of this shape for a whole array of `given` elements.
-MTF_NOINLINE inline Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type) {
+[[nodiscard]] MTF_RUN_TIME Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type);
+#if MTF_HAS_DEFINITIONS
+Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type) {
   require_legal(backend, name, shape);
   if (given != size_of(shape)) {
     raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " + std::to_string(size_of(shape)));
   }
   return make_value(backend, place(backend.rules, shape), type);
 }
+#endif
 
 /// std::vector<bool> has no data; everything else is itself.
 template <class T>
