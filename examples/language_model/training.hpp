@@ -116,6 +116,7 @@ void train(World& world, const Options& options) {
   mtf::Adam<World, float> adam(world, {.beta2 = 0.98, .epsilon = 1e-8});  // a short run forgets early gradients sooner
   std::int64_t parameters = 0;
   for (const auto& state : world.registry().all()) parameters += state->placement().size();
+  mtf::print(world, "{}", world.describe_processes());
   mtf::print(world, "{} bytes of text, {} parameters, mesh {}, layout {}\n", text.size(), parameters, mtf::describe(world.mesh()), options.layout);
 
   const double limit = options.minutes * 60;

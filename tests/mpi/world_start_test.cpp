@@ -209,3 +209,11 @@ TEST_CASE("totals are those of exactly the named axes") {
   CHECK(world.totals("rows").count == 0);
   CHECK(world.totals().count == 0);
 }
+
+TEST_CASE("all ranks say the same of where they run") {
+  World world(MPI_COMM_WORLD, {.mesh = mesh_text(size_of(MPI_COMM_WORLD), 1)});
+  const std::string text = world.describe_processes();
+  CHECK(text.find(std::to_string(world.size()) + (world.size() == 1 ? " rank on " : " ranks on ")) == 0);
+  const std::uint64_t hash = mtf::hash_text(text);
+  CHECK(world.agree(hash) == hash);
+}

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <mtf/runtime/processes.hpp>
 #include <mtf/runtime/session.hpp>
 #include <mtf/tensor/variable.hpp>
 #include <mtf/tensor/world_rules.hpp>
@@ -74,6 +75,8 @@ class WorldCore {
   [[nodiscard]] std::vector<std::string> unused_rules() const;
   /// "rank 3 (rows=1, cols=1)".
   [[nodiscard]] std::string describe_rank() const;
+  /// Ranks, hosts, threads and cores, with a warning for every pair of ranks on one core and every crowded host. Collective.
+  [[nodiscard]] std::string describe_processes() const;
 
  private:
   [[nodiscard]] int axis_position(std::string_view axis) const;
@@ -94,6 +97,12 @@ template <class Space>
 WorldCore<Space>::WorldCore(MPI_Comm comm, const StaticRules& types, const WorldOptions& options, const Space& space)
     : seed_(options.seed), exceptions_(std::uncaught_exceptions()) {
   WorldRules rules = read_rules(types, options);
+  int level = MPI_THREAD_SINGLE;
+  detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  if (level < MPI_THREAD_FUNNELED && space.concurrency() > 1) {
+    throw std::runtime_error("mtf: World: MPI was initialised with MPI_THREAD_SINGLE, and the execution space " + std::string(Space::name()) + " has " +
+                             std::to_string(space.concurrency()) + " threads; call MPI_Init_thread with MPI_THREAD_FUNNELED, or use mtf::run");
+  }
   engine_ = Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
 }
 
@@ -138,6 +147,11 @@ std::string WorldCore<Space>::describe_rank() const {
     text += (i > 0 ? ", " : "") + std::string(mesh().axes[i].name.text) + "=" + std::to_string(coordinates()[i]);
   }
   return text + ")";
+}
+
+template <class Space>
+std::string WorldCore<Space>::describe_processes() const {
+  return mtf::describe_processes(engine().communicators().world().comm, engine().space().concurrency(), Space::name());
 }
 
 template <class Space>
