@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include <mtf/core/inline_vector.hpp>
 #include <mtf/core/name.hpp>
@@ -21,6 +22,12 @@ class Scope {
   constexpr Scope(const char* text) : Scope(std::string_view(text)) {}
 
   [[nodiscard]] constexpr std::string_view view() const { return {text_.items, static_cast<std::size_t>(text_.size())}; }
+  /// `hash_text(view())`
+  [[nodiscard]] constexpr std::uint64_t hash() const { return hash_; }
+
+  friend constexpr bool operator==(const Scope& a, const Scope& b) {
+    return a.hash_ == b.hash_ && a.text_.count == b.text_.count && (std::is_constant_evaluated() || a.view() == b.view());
+  }
 
   friend constexpr Scope operator/(Scope scope, std::string_view part) {
     if (!scope.text_.empty()) scope.append("/");
@@ -41,11 +48,12 @@ class Scope {
 
  private:
   constexpr void append(std::string_view part) {
-    for (const char c : part) {
-      if (text_.size() + 1 < text_.capacity) text_.push_back(c);
-    }
+    const auto room = static_cast<std::size_t>(text_.capacity - 1 - text_.count);
+    const char* const end = part.data() + (part.size() < room ? part.size() : room);
+    for (const char* next = part.data(); next != end; ++next) hash_ = extend_hash(hash_, text_.items[text_.count++] = *next);
   }
   InlineVector<char, 160> text_;  // ends with a NUL
+  std::uint64_t hash_ = hash_of_nothing;
 };
 
 /// Names a stream of random numbers. Values depend on (seed, stream, global element index) only, so a key is a value

@@ -51,15 +51,13 @@ using rounded_back = std::conditional_t<std::same_as<R, computed<T>>, T, R>;
 template <class F, class T, class... Ts>
 using map_result = rounded_back<std::remove_cvref_t<decltype(std::declval<const F&>()(computed<T>{}, computed<Ts>{}...))>, T>;
 
-template <std::size_t N>
-[[nodiscard]] constexpr ShapeValue map_shape(const std::array<Array, N>& xs) {
+MTF_NOINLINE [[nodiscard]] constexpr ShapeValue map_shape(std::span<const Array> xs) {
   ShapeValue shape;
   for (const Array& x : xs) shape = broadcast_shape(shape, x.value->placement.shape());
   return shape;
 }
 
-template <std::size_t N>
-constexpr void require_union(Backend& backend, const char* name, const std::array<Array, N>& xs) {
+MTF_NOINLINE constexpr void require_union(Backend& backend, const char* name, std::span<const Array> xs) {
   ShapeValue all;
   for (const Array& x : xs) {
     for (const DimValue& dim : x.value->placement.shape()) {
@@ -69,6 +67,20 @@ constexpr void require_union(Backend& backend, const char* name, const std::arra
     }
   }
   require_legal(backend, name, all, false);
+}
+
+struct MapResult {
+  const KeptPlacement* placement;
+};
+/// Where f of these arrays lives, if they go together.
+template <std::size_t... I>
+[[nodiscard]] constexpr const KeptPlacement& place_map(Backend& backend, const char* name, const std::array<Array, sizeof...(I)>& xs,
+                                                       std::index_sequence<I...>) {
+  require_open(backend, name);
+  return *backend.plans.get<MapResult>(PlanKey(xs[I].value->placement.number()...), [&] {
+    require_union(backend, name, xs);
+    return MapResult{&place_legally(backend, name, map_shape(xs))};
+  }).placement;
 }
 
 }  // namespace detail
@@ -85,8 +97,7 @@ template <class E, class T>
   }
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
   result->block->pending = x->pending();
-  const StridedShape shape = row_major(x->placement);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, mtf::detail::Scale{factor}, out<T>(result), in<T>(x));
+  engine.run(plan_map(engine, x->placement, x->placement), mtf::detail::Scale{factor}, out<T>(result), in<T>(x));
   return result;
 }
 
@@ -95,12 +106,12 @@ class LinearMapGradient final : public Operation {
  public:
   constexpr explicit LinearMapGradient(const F& function) : f(function) {}
   F f;
-  InlineVector<Placement, static_cast<int>(N)> placements;
+  std::array<const KeptPlacement*, N> placements;
   constexpr ~LinearMapGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     E& engine = static_cast<E&>(gradient->backend());
     for (int i = 0; i < static_cast<int>(N); ++i) {
-      if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, placements[i]), f.coefficient(i)));
+      if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, *placements[static_cast<std::size_t>(i)]), f.coefficient(i)));
     }
   }
 };
@@ -131,16 +142,15 @@ class MapGradient final : public Operation {
  private:
   template <std::size_t... I>
   constexpr void run(E& engine, const Ref<Value>& full, const Ref<Value>& gradient, int which, std::index_sequence<I...>) {
-    const StridedShape shape = row_major(gradient->placement);
-    const MapGradientPlan plan{collapse(loop_over(shape, shape, shape, row_major(arguments[I]->placement)...)), which};
-    engine.run(plan, f, out<T>(full), in<T>(gradient), in<T>(arguments[I])...);
+    engine.run(plan_map_gradient(engine, which, gradient->placement, arguments[I]->placement...), f, out<T>(full), in<T>(gradient),
+               in<T>(arguments[I])...);
   }
 };
 
 /// f of N arrays of element type T to elements of type R.
 template <class E, class R, class T, class F, std::size_t N>
 [[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const std::array<Array, N>& xs) {
-  mtf::detail::require_union(engine, name, xs);
+  const KeptPlacement& placement = mtf::detail::place_map(engine, name, xs, std::make_index_sequence<N>{});
   bool stays_pending = false;
   if constexpr (linear_function<F>) {
     stays_pending = true;
@@ -149,14 +159,10 @@ template <class E, class R, class T, class F, std::size_t N>
   if (!stays_pending) {
     for (const Array& x : xs) complete(*x.value, name);
   }
-  const ShapeValue dims = mtf::detail::map_shape(xs);
-  require_legal(engine, name, dims);
-  const Placement placement = place(engine.rules, dims);
   Array result;
   const auto run = [&]<class Out, class Held>(std::type_identity<Out>, std::type_identity<Held>, const std::array<Ref<Value>, N>& values) {
-    const StridedShape shape = row_major(placement);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(values[I]->placement)...))}, f, out<Out>(result.value), in<Held>(values[I])...);
+      engine.run(plan_map(engine, placement, values[I]->placement...), f, out<Out>(result.value), in<Held>(values[I])...);
     }(std::make_index_sequence<N>{});
   };
   std::array<Ref<Value>, N> values;
@@ -178,7 +184,7 @@ template <class E, class R, class T, class F, std::size_t N>
     if (records(engine, xs)) {
       if constexpr (linear_function<F>) {
         auto* operation = make<LinearMapGradient<E, T, F, N>>(f);
-        for (const Array& x : xs) operation->placements.push_back(x.value->placement);
+        for (std::size_t i = 0; i < N; ++i) operation->placements[i] = &xs[i].value->placement;
         record<E, T>(result, name, operation, xs);
       } else if constexpr (!mtf::detail::differentiable<F, T, N>) {
         raise(name, std::string("the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "

@@ -12,7 +12,7 @@ namespace untyped {
 
 /// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> random(E& engine, const Placement& placement, const Key& key, Distribution distribution, double a, double b) {
+[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key, Distribution distribution, double a, double b) {
   Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
   RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
   StridedShape global = row_major(placement);
@@ -44,20 +44,19 @@ class DropoutGradient final : public Operation {
   /// x * mask. The mask is the same on all replicas, so a sum stays pending.
   [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask) {
     if (!x->block->scattered.empty() || !(x->pending() & mask->placement.split_axes()).empty()) complete(*x, "dropout");
-    const StridedShape shape = row_major(x->placement);
     if constexpr (std::same_as<T, bfloat16>) {
       if (!x->pending().empty()) {
         const Ref<Value> sum = mtf::detail::widened(engine, x);
         Ref<Value> kept = make_wide(engine, x->placement);
         kept->block->pending = x->pending();
-        engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<float>(kept), in<float>(sum),
+        engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<float>(kept), in<float>(sum),
                    in<bfloat16>(mask));
         return kept;
       }
     }
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     result->block->pending = x->pending();
-    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<T>(result), in<T>(x),
+    engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<T>(result), in<T>(x),
                in<T>(mask));
     return result;
   }
@@ -73,7 +72,7 @@ template <class E, class T>
   }
   if (rate == 0) return x;
   const double keep = 1 - rate;
-  const Ref<Value> mask = random<E, T>(engine, place(engine.rules, noise), key, Distribution::keep, keep, 1 / keep);
+  const Ref<Value> mask = random<E, T>(engine, engine.place(noise), key, Distribution::keep, keep, 1 / keep);
   Array result{DropoutGradient<E, T>::apply_mask(engine, x.value, mask), {}};
   if (records(engine, {x})) {
     auto* operation = make<DropoutGradient<E, T>>();
@@ -97,8 +96,7 @@ constexpr auto random_tensor(World& world, const char* name, const Key& key, Dis
   using E = typename World::engine_type;
   E& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
-  require_legal(engine, name, shape);
-  return Tensor<World, T, Dims...>(Array{untyped::random<E, T>(engine, place(engine.rules, shape), key, distribution, a, b), {}});
+  return Tensor<World, T, Dims...>(Array{untyped::random<E, T>(engine, place_legally(engine, name, shape), key, distribution, a, b), {}});
 }
 
 }  // namespace detail

@@ -49,15 +49,21 @@ class Ref {
   constexpr explicit Ref(T* object) : object_(object) {
     if (object_ != nullptr) ++object_->references;
   }
-  constexpr Ref(const Ref& other) : Ref(other.object_) {}
-  constexpr Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  constexpr Ref(const Ref& other) : object_(other.object_) {
+    if (object_ != nullptr) ++object_->references;
+  }
+  constexpr Ref(Ref&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
   constexpr Ref& operator=(const Ref& other) {
-    Ref copy(other);
-    std::swap(object_, copy.object_);
+    T* const before = object_;
+    if (other.object_ != nullptr) ++other.object_->references;
+    object_ = other.object_;
+    if (before != nullptr && --before->references == 0) dispose(before);
     return *this;
   }
   constexpr Ref& operator=(Ref&& other) noexcept {
-    std::swap(object_, other.object_);
+    T* const before = object_;
+    object_ = other.object_;
+    other.object_ = before;
     return *this;
   }
   constexpr ~Ref() {

@@ -4,7 +4,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <mtf/core/path.hpp>
 #include <mtf/tensor/form.hpp>
@@ -57,6 +56,7 @@ struct VariableState {
   SliceOperations types;
   std::int64_t version = 0;
   bool trainable = true;
+  VariableState* next = nullptr;  ///< in the registry, of those whose paths have a similar hash
 
   /// The present version in the slice type: what is updated and saved.
   [[nodiscard]] constexpr const Ref<Value>& slice() const { return stored ? stored : leaf.value; }
@@ -65,12 +65,11 @@ struct VariableState {
     if (types.to_slice == nullptr) return value;
     return types.to_slice(value);
   }
-  [[nodiscard]] constexpr const Placement& placement() const { return leaf.value->placement; }
+  [[nodiscard]] constexpr const KeptPlacement& placement() const { return leaf.value->placement; }
 
   [[nodiscard]] static constexpr Ref<Value> copy_of(const Value& value) {
     Ref<Value> copy = make_value(value.backend(), value.placement, value.type());
-    const StridedShape shape = row_major(value.placement);
-    value.backend().copy(plan_copy(shape, shape), *copy->block, *value.block);
+    value.backend().copy(plan_copy(value.backend(), value.placement, value.placement), *copy->block, *value.block);
     return copy;
   }
 
@@ -113,11 +112,10 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
   constexpr ~Registry() { clear(); }
 
-  [[nodiscard]] constexpr VariableState* find(std::string_view path) const {
-    for (VariableState* state : states_) {
-      if (state->path.view() == path) return state;
-    }
-    return nullptr;
+  [[nodiscard]] constexpr VariableState* find(const Scope& path) const {
+    VariableState* state = buckets_[path.hash() % buckets];
+    while (state != nullptr && !(state->path == path)) state = state->next;
+    return state;
   }
   /// Throws if a variable of this path cannot be made now.
   MTF_NOINLINE constexpr void require_new(const Backend& backend, const Scope& path) const {
@@ -125,7 +123,7 @@ class Registry {
       raise("variable", "\"" + std::string(path.view()) + "\" is made while " + backend.replaying +
                             " runs a function for its gradient; make variables before, and let the function refer to them");
     }
-    if (find(path.view()) != nullptr) {
+    if (find(path) != nullptr) {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
   }
@@ -137,24 +135,30 @@ class Registry {
   MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable,
                                             const SliceOperations& types) {
     require_new(value->backend(), path);
-    states_.push_back(new VariableState());
-    VariableState* state = states_.back();
+    auto* state = new VariableState();
+    states_.push_back(state);
     state->path = path;
     state->trainable = trainable;
     state->leaf.node = make_node(value->backend(), value->placement, elements);
     state->leaf.node->name = state->path.view();
     state->types = types;
+    VariableState*& bucket = buckets_[path.hash() % buckets];
+    state->next = bucket;
+    bucket = state;
     state->set(value);
     return *state;
   }
-  [[nodiscard]] constexpr const std::vector<VariableState*>& all() const { return states_; }
+  [[nodiscard]] constexpr const RecycledVector<VariableState*>& all() const { return states_; }
   constexpr void clear() {
     for (VariableState* state : states_) delete state;
     states_.clear();
+    for (VariableState*& bucket : buckets_) bucket = nullptr;
   }
 
  private:
-  std::vector<VariableState*> states_;
+  static constexpr std::uint64_t buckets = 256;
+  RecycledVector<VariableState*> states_;  ///< in order of creation
+  VariableState* buckets_[buckets]{};
 };
 
 /// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version, in its activation type; the
@@ -245,8 +249,8 @@ constexpr void update(VariableState& state, const F& f, const Ref<Value>& term, 
   using E = typename V::engine_type;
   using S = typename V::types::slice;
   Ref<Value> result = state.writable();
-  const StridedShape shape = row_major(result->placement);
-  static_cast<E&>(result->backend()).run(MapPlan{collapse(loop_over(shape, shape, shape, shape))}, f, out<S>(result), in<S>(result), in<S>(term));
+  E& engine = static_cast<E&>(result->backend());
+  engine.run(plan_map(engine, result->placement, result->placement, term->placement), f, out<S>(result), in<S>(result), in<S>(term));
   state.assign(result);
 }
 
