@@ -24,12 +24,10 @@ struct FixedString {
 
 /// 64-bit FNV-1a hash of a text (http://www.isthe.com/chongo/tech/comp/fnv/).
 inline constexpr std::uint64_t hash_of_nothing = 14695981039346656037ULL;
-[[nodiscard]] constexpr std::uint64_t extend_hash(std::uint64_t hash, char next) {
-  return (hash ^ static_cast<unsigned char>(next)) * 1099511628211ULL;
-}
+inline constexpr std::uint64_t hash_factor = 1099511628211ULL;
 [[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text, std::uint64_t seed = hash_of_nothing) {
   std::uint64_t hash = seed;
-  for (const char c : text) hash = extend_hash(hash, c);
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * hash_factor;
   return hash;
 }
 
@@ -64,7 +62,7 @@ struct Name {
 
   friend constexpr bool operator==(const Name& a, const Name& b) {
     // In constant expressions every character would cost a step of the compiler's budget; the program compares the texts again.
-    return a.hash == b.hash && a.text.length == b.text.length && (std::is_constant_evaluated() || a.text == b.text);
+    return a.hash == b.hash && a.text.length == b.text.length && (MTF_CONSTANT_EVALUATED || a.text == b.text);
   }
 };
 

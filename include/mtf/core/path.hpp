@@ -26,12 +26,17 @@ class Scope {
   [[nodiscard]] constexpr std::uint64_t hash() const { return hash_; }
 
   friend constexpr bool operator==(const Scope& a, const Scope& b) {
-    return a.hash_ == b.hash_ && a.text_.count == b.text_.count && (std::is_constant_evaluated() || a.view() == b.view());
+    return a.hash_ == b.hash_ && a.text_.count == b.text_.count && (MTF_CONSTANT_EVALUATED || a.view() == b.view());
   }
 
   friend constexpr Scope operator/(Scope scope, std::string_view part) {
-    if (!scope.text_.empty()) scope.append("/");
+    if (!scope.text_.empty()) scope.append('/');
     scope.append(part);
+    return scope;
+  }
+  friend constexpr Scope operator/(Scope scope, const char* part) {
+    if (!scope.text_.empty()) scope.append('/');
+    while (*part != '\0') scope.append(*part++);
     return scope;
   }
   friend constexpr Scope operator/(Scope scope, std::integral auto number) {
@@ -41,16 +46,17 @@ class Scope {
       digits.push_back(static_cast<char>('0' + rest % 10));
       rest /= 10;
     } while (rest != 0);
-    if (!scope.text_.empty()) scope.append("/");
-    for (int i = digits.size() - 1; i >= 0; --i) scope.append({&digits[i], 1});
+    if (!scope.text_.empty()) scope.append('/');
+    for (int i = digits.size() - 1; i >= 0; --i) scope.append(digits[i]);
     return scope;
   }
 
  private:
+  constexpr void append(char next) {
+    if (text_.count + 1 < text_.capacity) hash_ = (hash_ ^ static_cast<unsigned char>(text_.items[text_.count++] = next)) * hash_factor;
+  }
   constexpr void append(std::string_view part) {
-    const auto room = static_cast<std::size_t>(text_.capacity - 1 - text_.count);
-    const char* const end = part.data() + (part.size() < room ? part.size() : room);
-    for (const char* next = part.data(); next != end; ++next) hash_ = extend_hash(hash_, text_.items[text_.count++] = *next);
+    for (const char next : part) append(next);
   }
   InlineVector<char, 160> text_;  // ends with a NUL
   std::uint64_t hash_ = hash_of_nothing;
@@ -63,15 +69,22 @@ struct Key {
   std::uint64_t stream = hash_text({});
 
   friend constexpr Key operator/(Key key, std::string_view part) {
-    key.stream = hash_text(part, hash_text("/", key.stream));
+    key.append('/');
+    for (const char next : part) key.append(next);
+    return key;
+  }
+  friend constexpr Key operator/(Key key, const char* part) {
+    for (key.append('/'); *part != '\0'; ++part) key.append(*part);
     return key;
   }
   friend constexpr Key operator/(Key key, std::integral auto number) {
-    char bytes[8];
-    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i) & 0xFFU);
-    key.stream = hash_text({bytes, 8}, hash_text("#", key.stream));
+    key.append('#');
+    for (int i = 0; i < 8; ++i) key.append(static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i) & 0xFFU));
     return key;
   }
+
+ private:
+  constexpr void append(char next) { stream = (stream ^ static_cast<unsigned char>(next)) * hash_factor; }
 };
 
 /// The root of all streams of a seed: `mtf::seed{1}`.

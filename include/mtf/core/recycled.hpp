@@ -117,12 +117,12 @@ class RecycledVector {
 
  private:
   static constexpr T* take(std::size_t count) {
-    if (std::is_constant_evaluated()) return std::allocator<T>().allocate(count);
+    if (MTF_CONSTANT_EVALUATED) return std::allocator<T>().allocate(count);
     static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
     return static_cast<T*>(detail::Recycler::take(count * sizeof(T)));
   }
   static constexpr void give(T* items, std::size_t count) {
-    if (std::is_constant_evaluated()) return std::allocator<T>().deallocate(items, count);
+    if (MTF_CONSTANT_EVALUATED) return std::allocator<T>().deallocate(items, count);
     detail::Recycler::give(items, count * sizeof(T));
   }
   constexpr void append(const RecycledVector& other) {

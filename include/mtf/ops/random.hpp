@@ -10,23 +10,46 @@ inline namespace v0 {
 
 namespace untyped {
 
+namespace detail {
+
+/// Where this rank's elements are in the global array, for drawing them. Of a microbatch, the rows it has of the whole.
+struct DrawnSlice {
+  Loop loop;
+  std::int64_t index = 0;  ///< of the first
+};
+MTF_NOINLINE [[nodiscard]] constexpr DrawnSlice plan_draw(const Backend& backend, const KeptPlacement& placement) {
+  DrawnSlice slice;
+  StridedShape global = row_major(placement);
+  std::int64_t stride = 1;
+  for (int i = placement.rank() - 1; i >= 0; --i) {
+    const PlacedDim& dim = placement.dims[i];
+    const bool strided = backend.rows != nullptr && dim.name == backend.rows->dim && dim.extent == backend.rows->extent;
+    const std::int64_t count = strided ? backend.rows->count : 1;
+    global[i].stride = stride * count;
+    slice.index += stride * (slice_begin(dim, backend.mesh(), backend.coordinates) * count + (strided ? backend.rows->first : 0));
+    stride *= dim.extent * count;
+  }
+  const StridedShape local = row_major(placement);
+  slice.loop = collapse(loop_over(local, local, global));
+  return slice;
+}
+
+}  // namespace detail
+
 /// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key, Distribution distribution, double a, double b) {
   Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
   RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
-  StridedShape global = row_major(placement);
-  std::int64_t stride = 1;
-  for (int i = placement.rank() - 1; i >= 0; --i) {
-    const PlacedDim& dim = placement.dims[i];
-    const bool strided = engine.rows != nullptr && dim.name == engine.rows->dim && dim.extent == engine.rows->extent;
-    const std::int64_t count = strided ? engine.rows->count : 1;
-    global[i].stride = stride * count;
-    plan.index += stride * (slice_begin(dim, engine.mesh(), engine.coordinates) * count + (strided ? engine.rows->first : 0));
-    stride *= dim.extent * count;
+  const auto set_slice = [&](const detail::DrawnSlice& slice) {
+    plan.loop = slice.loop;
+    plan.index = slice.index;
+  };
+  if (engine.rows == nullptr) {
+    set_slice(engine.plans.template get<detail::DrawnSlice>(PlanKey(placement.number()), [&] { return detail::plan_draw(engine, placement); }));
+  } else {
+    set_slice(detail::plan_draw(engine, placement));
   }
-  const StridedShape local = row_major(placement);
-  plan.loop = collapse(loop_over(local, local, global));
   engine.run(plan, out<T>(result));
   return result;
 }

@@ -1,8 +1,6 @@
 // Strided loops over local slices: the common form of element-wise work, copies and reductions.
 #pragma once
 
-#include <bit>
-
 #include <mtf/core/element.hpp>
 #include <mtf/core/placement.hpp>
 
@@ -12,7 +10,7 @@ inline namespace v0 {
 /// Bytes that an array takes in the memory pool: rounded up by at most an eighth, so that slightly different sizes share memory.
 [[nodiscard]] constexpr std::int64_t pooled_bytes(std::int64_t bytes) {
   // An eighth of the largest power of two in it, at least 64.
-  const std::int64_t step = bytes < 1024 ? 64 : std::int64_t{1} << (std::bit_width(static_cast<std::uint64_t>(bytes)) - 4);
+  const std::int64_t step = bytes < 1024 ? 64 : std::int64_t{1} << (60 - __builtin_clzll(static_cast<unsigned long long>(bytes)));
   return bytes <= 0 ? step : (bytes + step - 1) / step * step;
 }
 

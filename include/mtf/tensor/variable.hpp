@@ -211,8 +211,8 @@ Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<Wor
 
 template <class Arrays>
 constexpr void require_same_backend(const Backend& backend, const char* operation, const Arrays& arrays) {
-  for (const Array& array : arrays) {
-    if (&array.value->backend() != &backend) {
+  for (const Array *array = arrays.data(), *end = array + arrays.size(); array != end; ++array) {
+    if (array->value->block->backend != &backend) {
       raise(operation, std::string("the operands belong to different worlds; use from_global(other_world, to_host(x)) to carry data over"));
     }
   }
