@@ -38,7 +38,7 @@
 #define MTF_FORMS_OF_NUMBERS(FORM, T)                                                                                                           \
   FORM(Array, untyped::range, (T), (const ShapeValue& shape), (shape))                                                                          \
   FORM(Array, untyped::einsum, (T), (std::span<const Array> xs, const ShapeValue& shape), (xs, shape))                                          \
-  FORM(Ref<Value>, untyped::sum_to, (T), (const Ref<Value>& x, const Placement& to), (x, to))                                                   \
+  FORM(Ref<Value>, untyped::sum_to, (T), (const Ref<Value>& x, const KeptPlacement& to), (x, to))                                                   \
   FORM(Array, untyped::reduce_sum, (T), (const Array& x, const ShapeValue& shape, double factor, const char* name), (x, shape, factor, name))   \
   FORM(Array, untyped::reduce_extreme, (T), (const Array& x, const ShapeValue& shape, Combine combine, const char* name),                       \
        (x, shape, combine, name))                                                                                                               \
@@ -113,7 +113,7 @@
 // An entry of a static member is MEMBER(result, class, (types after the engine), name, (parameters), (arguments)).
 #define MTF_MEMBERS_OF_NUMBERS(MEMBER, T)                                                                                                       \
   MEMBER(Ref<Value>, detail::Elements, (T), add, (Ref<Value> && a, const Value& b), (std::move(a), b))                                          \
-  MEMBER(Ref<Value>, detail::Elements, (T), fill, (Backend & backend, const Placement& placement, double with), (backend, placement, with))
+  MEMBER(Ref<Value>, detail::Elements, (T), fill, (Backend & backend, const KeptPlacement& placement, double with), (backend, placement, with))
 
 // What is compiled for each element type.
 #define MTF_COMPILED_BOOL(FORM, MEMBER) MTF_FORMS_OF_ELEMENTS(FORM, bool)

@@ -20,7 +20,7 @@ namespace detail {
 
 /// In another order of the same dims; what is pending stays so.
 template <class E>
-[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const Placement& to) {
+[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
   Ref<Value> result = reorder(engine, x, to);
   result->block->pending = x->pending();
   return result;

@@ -10,23 +10,46 @@ inline namespace v0 {
 
 namespace untyped {
 
-/// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
-template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> random(E& engine, const Placement& placement, const Key& key, Distribution distribution, double a, double b) {
-  Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
-  RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
+namespace detail {
+
+/// Where this rank's elements are in the global array, for drawing them. Of a microbatch, the rows it has of the whole.
+struct DrawnSlice {
+  Loop loop;
+  std::int64_t index = 0;  ///< of the first
+};
+MTF_NOINLINE [[nodiscard]] constexpr DrawnSlice plan_draw(const Backend& backend, const KeptPlacement& placement) {
+  DrawnSlice slice;
   StridedShape global = row_major(placement);
   std::int64_t stride = 1;
   for (int i = placement.rank() - 1; i >= 0; --i) {
     const PlacedDim& dim = placement.dims[i];
-    const bool strided = engine.rows != nullptr && dim.name == engine.rows->dim && dim.extent == engine.rows->extent;
-    const std::int64_t count = strided ? engine.rows->count : 1;
+    const bool strided = backend.rows != nullptr && dim.name == backend.rows->dim && dim.extent == backend.rows->extent;
+    const std::int64_t count = strided ? backend.rows->count : 1;
     global[i].stride = stride * count;
-    plan.index += stride * (slice_begin(dim, engine.mesh(), engine.coordinates) * count + (strided ? engine.rows->first : 0));
+    slice.index += stride * (slice_begin(dim, backend.mesh(), backend.coordinates) * count + (strided ? backend.rows->first : 0));
     stride *= dim.extent * count;
   }
   const StridedShape local = row_major(placement);
-  plan.loop = collapse(loop_over(local, local, global));
+  slice.loop = collapse(loop_over(local, local, global));
+  return slice;
+}
+
+}  // namespace detail
+
+/// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key, Distribution distribution, double a, double b) {
+  Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
+  RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
+  const auto set_slice = [&](const detail::DrawnSlice& slice) {
+    plan.loop = slice.loop;
+    plan.index = slice.index;
+  };
+  if (engine.rows == nullptr) {
+    set_slice(engine.plans.template get<detail::DrawnSlice>(PlanKey(placement.number()), [&] { return detail::plan_draw(engine, placement); }));
+  } else {
+    set_slice(detail::plan_draw(engine, placement));
+  }
   engine.run(plan, out<T>(result));
   return result;
 }
@@ -34,8 +57,7 @@ template <class E, class T>
 template <class E, class T>
 [[nodiscard]] constexpr Array random_tensor(E& engine, const char* name, const ShapeValue& shape, const Key& key, Distribution distribution, double a,
                                             double b) {
-  require_legal(engine, name, shape);
-  return {random<E, T>(engine, place(engine.rules, shape), key, distribution, a, b), {}};
+  return {random<E, T>(engine, place_legally(engine, name, shape), key, distribution, a, b), {}};
 }
 
 template <class E, class T>
@@ -51,20 +73,19 @@ class DropoutGradient final : public Operation {
   /// x * mask. The mask is the same on all replicas, so a sum stays pending.
   [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask) {
     if (!x->block->scattered.empty() || !(x->pending() & mask->placement.split_axes()).empty()) complete(*x, "dropout");
-    const StridedShape shape = row_major(x->placement);
     if constexpr (std::same_as<T, bfloat16>) {
       if (!x->pending().empty()) {
         const Ref<Value> sum = mtf::detail::widened(engine, x);
         Ref<Value> kept = make_wide(engine, x->placement);
         kept->block->pending = x->pending();
-        engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<float>(kept), in<float>(sum),
+        engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<float>(kept), in<float>(sum),
                    in<bfloat16>(mask));
         return kept;
       }
     }
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     result->block->pending = x->pending();
-    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<T>(result), in<T>(x),
+    engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<T>(result), in<T>(x),
                in<T>(mask));
     return result;
   }
@@ -80,7 +101,7 @@ template <class E, class T>
   }
   if (rate == 0) return x;
   const double keep = 1 - rate;
-  const Ref<Value> mask = random<E, T>(engine, place(engine.rules, noise), key, Distribution::keep, keep, 1 / keep);
+  const Ref<Value> mask = random<E, T>(engine, engine.place(noise), key, Distribution::keep, keep, 1 / keep);
   Array result{DropoutGradient<E, T>::apply_mask(engine, x.value, mask), {}};
   if (records(engine, {x})) {
     auto* operation = make<DropoutGradient<E, T>>();

@@ -107,7 +107,7 @@ constexpr auto number_tensor(const Like& like, C c) {
   using E = typename world_of<Like>::engine_type;
   E& engine = static_cast<E&>(array_of(like).value->backend());
   require_open(engine, "where");
-  return Tensor<world_of<Like>, T>(Array{Elements<E, T>::filled(engine, Placement{}, number_as<T>("where", c)), {}});
+  return Tensor<world_of<Like>, T>(Array{Elements<E, T>::filled(engine, engine.place({}), number_as<T>("where", c)), {}});
 }
 
 /// What is wrong with the branches of a `where`, if anything.

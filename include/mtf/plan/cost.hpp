@@ -31,6 +31,7 @@ struct CollectiveCost {
 /// Local work of one kind of plan.
 struct WorkCost {
   std::string_view name;     ///< of the plan: contract, map, reduce, ...
+  std::uint64_t hash = 0;    ///< of the name
   std::int64_t count = 0;
   std::int64_t work = 0;     ///< multiply-adds of contractions, element operations of others
   std::int64_t bytes = 0;    ///< of the slices it reads and writes
@@ -110,31 +111,24 @@ struct Cost {
       if (plan.axes.has(i)) members *= mesh[i].size;
     }
 
-    CollectiveCost* found = nullptr;
-    for (CollectiveCost& cost : collective_costs) {
-      if (cost.collective == plan.collective && cost.axes == plan.axes) found = &cost;
-    }
-    if (found == nullptr) {
-      collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
-      found = &collective_costs.back();
-    }
-    ++found->count;
-    found->elements += plan.count;
-    found->bytes += plan.count * bytes_of(plan.type);
-    found->wire_bytes += wire_elements(plan, members) * static_cast<double>(bytes_of(plan.type));
+    int at = 0;
+    while (at < collective_costs.count && (collective_costs.items[at].collective != plan.collective || collective_costs.items[at].axes.bits != plan.axes.bits)) ++at;
+    if (at == collective_costs.count) collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
+    CollectiveCost& cost = collective_costs.items[at];
+    ++cost.count;
+    cost.elements += plan.count;
+    cost.bytes += plan.count * bytes_of(plan.type);
+    cost.wire_bytes += wire_elements(plan, members) * static_cast<double>(bytes_of(plan.type));
   }
-  constexpr void add(std::string_view name, std::int64_t work, std::int64_t bytes) {
-    WorkCost* found = nullptr;
-    for (WorkCost& cost : work_costs) {
-      if (cost.name == name) found = &cost;
-    }
-    if (found == nullptr) {
-      work_costs.push_back({.name = name});
-      found = &work_costs.back();
-    }
-    ++found->count;
-    found->work += work;
-    found->bytes += bytes;
+  /// Local work of the kind of plan of this name.
+  constexpr void add(const Name& kind, std::int64_t work, std::int64_t bytes) {
+    int at = 0;
+    while (at < work_costs.count && work_costs.items[at].hash != kind.hash) ++at;
+    if (at == work_costs.count) work_costs.push_back({.name = kind.text, .hash = kind.hash});
+    WorkCost& cost = work_costs.items[at];
+    ++cost.count;
+    cost.work += work;
+    cost.bytes += bytes;
   }
 
  private:

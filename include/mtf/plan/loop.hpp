@@ -9,10 +9,9 @@ inline namespace v0 {
 
 /// Bytes that an array takes in the memory pool: rounded up by at most an eighth, so that slightly different sizes share memory.
 [[nodiscard]] constexpr std::int64_t pooled_bytes(std::int64_t bytes) {
-  std::int64_t step = 64;
-  while (step * 16 <= bytes) step *= 2;
-  const std::int64_t steps = (bytes + step - 1) / step;
-  return (steps > 0 ? steps : 1) * step;
+  // An eighth of the largest power of two in it, at least 64.
+  const std::int64_t step = bytes < 1024 ? 64 : std::int64_t{1} << (60 - __builtin_clzll(static_cast<unsigned long long>(bytes)));
+  return bytes <= 0 ? step : (bytes + step - 1) / step * step;
 }
 
 inline constexpr int max_operands = 8;  ///< arrays that one loop walks through, the output included
@@ -30,7 +29,7 @@ struct Loop {
 
   [[nodiscard]] constexpr std::int64_t size() const {
     std::int64_t product = 1;
-    for (const LoopDim& dim : dims) product *= dim.extent;
+    for (int i = 0; i < dims.count; ++i) product *= dims.items[i].extent;
     return product;
   }
 };

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include <mtf/core/element.hpp>
-#include <mtf/core/placement.hpp>
 #include <mtf/plan/collective.hpp>
 #include <mtf/plan/loop.hpp>
 #include <mtf/tensor/counted.hpp>
+#include <mtf/tensor/plan_memo.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -67,7 +67,8 @@ class Backend {
   bool closed = false;     ///< the world has ended
   bool recording = true;   ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
-  std::uint64_t used_rules = 0;  ///< bit r: a dim of rule r has occurred in a tensor
+  Placements placements;  ///< of all tensors so far
+  PlanMemo plans;         ///< of the operations so far
   std::int64_t next_pass = 1;           ///< number of the next gradient pass
   std::int64_t next_scope = 1;          ///< number of the next capture scope
   const CaptureScope* scope = nullptr;  ///< the innermost open one; nodes made now belong to it
@@ -82,15 +83,10 @@ class Backend {
   constexpr virtual ~Backend() {}
 
   [[nodiscard]] constexpr const MeshValue& mesh() const { return rules.mesh; }
-  /// Remembers which rules placed the dims of a tensor.
-  constexpr void note(const Placement& placement) {
-    for (const PlacedDim& dim : placement.dims) {
-      if (dim.axes.empty()) continue;
-      for (int rule = 0; rule < rules.rules.size(); ++rule) {
-        if (rules.rules[rule].dim == dim.name) used_rules |= std::uint64_t{1} << rule;
-      }
-    }
-  }
+  /// Where a tensor of these dims lives; they must have passed `check`.
+  [[nodiscard]] constexpr const KeptPlacement& place(const ShapeValue& shape) { return placements.of(rules, shape); }
+  /// The same placement, kept.
+  [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) { return placements.keep(rules, placement); }
 
   /// A block of `count` elements, uninitialised.
   [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;

@@ -20,7 +20,7 @@ struct Counted {
 /// A new object, in memory from the recycler (from `new` in constant expressions).
 template <class T, class... Arguments>
 [[nodiscard]] constexpr T* make(Arguments&&... arguments) {
-  if (std::is_constant_evaluated()) return new T(std::forward<Arguments>(arguments)...);
+  if (MTF_CONSTANT_EVALUATED) return new T(std::forward<Arguments>(arguments)...);
   static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   T* object = ::new (detail::Recycler::take(sizeof(T))) T(std::forward<Arguments>(arguments)...);
   object->bytes_of_object = static_cast<unsigned>(sizeof(T));
@@ -29,7 +29,7 @@ template <class T, class... Arguments>
 /// Ends an object that `make` made; T may be a base with a virtual destructor.
 template <class T>
 constexpr void destroy(T* object) {
-  if (std::is_constant_evaluated()) {
+  if (MTF_CONSTANT_EVALUATED) {
     delete object;
   } else {
     const std::size_t bytes = object->bytes_of_object;
@@ -46,18 +46,20 @@ template <class T>
 class Ref {
  public:
   constexpr Ref() = default;
-  constexpr explicit Ref(T* object) : object_(object) {
-    if (object_ != nullptr) ++object_->references;
-  }
-  constexpr Ref(const Ref& other) : Ref(other.object_) {}
-  constexpr Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  constexpr explicit Ref(T* object) : object_(object) { (void)(object_ != nullptr && ++object_->references); }
+  constexpr Ref(const Ref& other) : object_(other.object_) { (void)(object_ != nullptr && ++object_->references); }
+  constexpr Ref(Ref&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
   constexpr Ref& operator=(const Ref& other) {
-    Ref copy(other);
-    std::swap(object_, copy.object_);
+    T* const before = object_;
+    object_ = other.object_;
+    (void)(object_ != nullptr && ++object_->references);
+    if (before != nullptr && --before->references == 0) dispose(before);
     return *this;
   }
   constexpr Ref& operator=(Ref&& other) noexcept {
-    std::swap(object_, other.object_);
+    T* const before = object_;
+    object_ = other.object_;
+    other.object_ = before;
     return *this;
   }
   constexpr ~Ref() {

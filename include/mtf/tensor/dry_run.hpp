@@ -28,9 +28,13 @@ class DryEngine final : public Backend {
 
   template <class Plan, class... Operands>
   constexpr void run(const Plan& plan, const Operands&... operands) {
-    cost.add(Plan::name, plan.work(), (bytes(operands) + ... + 0));
+    constexpr Name kind(Plan::name);
+    cost.add(kind, plan.work(), (bytes(operands) + ... + 0));
   }
-  constexpr void copy(const CopyPlan&, Block& out, const Block& in) override { cost.add(CopyPlan::name, 0, out.bytes + in.bytes); }
+  constexpr void copy(const CopyPlan&, Block& out, const Block& in) override {
+    constexpr Name kind(CopyPlan::name);
+    cost.add(kind, 0, out.bytes + in.bytes);
+  }
   constexpr void communicate(const CollectivePlan& plan, Block&, const Block&) override {
     cost.add(plan);
     if (tracing) {
@@ -128,7 +132,7 @@ class DryRun {
       }
     }
     for (int rule = 0; rule < engine().rules.rules.size(); ++rule) {
-      if ((engine().used_rules >> rule & 1U) == 0) ++result.unused;
+      if ((engine().placements.used_rules() >> rule & 1U) == 0) ++result.unused;
     }
     return result;
   }

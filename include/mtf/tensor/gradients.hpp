@@ -30,47 +30,53 @@ class GradientSink {
 
  private:
   friend class GradientPass;
+  /// What a pass knows of a node.
   struct Entry {
     Ref<Node> node;
-    InlineVector<Ref<Value>, 8> partials;
+    std::int64_t outer_pass;  ///< what the node says of the pass during which this one runs
+    int outer_slot;
     bool useful = false;
     bool wanted = false;
     bool reached = false;
-    std::int64_t outer_pass = 0;  ///< what the node says of the pass during which this one runs
-    int outer_slot = -1;
+    Ref<Value> sum;                    ///< of the contributions that are pending over one set of axes, null if there are none
+    RecycledVector<Ref<Value>> others;  ///< those over other sets, rarely any
 
-    constexpr void release() {
-      for (Ref<Value>& partial : partials) partial = Ref<Value>();
-      partials.clear();
-    }
+    constexpr Entry(Node* met, std::int64_t pass, int slot) : node(met), outer_pass(pass), outer_slot(slot) {}
   };
+  static constexpr std::size_t max_others = 7;
 
   [[nodiscard]] constexpr bool met(const Node& node) const { return node.pass == pass_; }
   [[nodiscard]] constexpr Entry& entry_of(int input) {
     return entries_[static_cast<std::size_t>(operation_->inputs[static_cast<std::size_t>(input)]->slot)];
   }
   MTF_NOINLINE static constexpr void add_to(Entry& entry, Ref<Value>&& contribution, const char* name) {
-    const ElementOperations* elements = entry.node->elements;
-    if (!contribution->block->scattered.empty()) complete(*contribution, name);
-    for (Ref<Value>& partial : entry.partials) {
-      // Another holder of the block may have scattered it since.
-      if (!partial->block->scattered.empty()) complete(*partial, name);
-      if (partial->pending() == contribution->pending()) {
-        // The memory of whichever is not held by anyone else takes the sum.
-        if (contribution->references == 1 && contribution->block->references == 1) std::swap(partial, contribution);
-        partial = elements->add(std::move(partial), *contribution);
-        return;
-      }
-    }
-    if (entry.partials.full()) {
-      // More sets than one operand of a sensible program meets; complete this one to bound the list.
-      complete(*contribution, name);
-      Ref<Value>& first = entry.partials[0];
-      complete(*first, name);
-      first = elements->add(std::move(first), *contribution);
+    if (contribution->block->scattered.bits != 0) complete(*contribution, name);
+    if (!entry.sum) {
+      entry.sum = std::move(contribution);
       return;
     }
-    entry.partials.push_back(std::move(contribution));
+    if (joins(entry, entry.sum, contribution, name)) return;
+    for (Ref<Value>& other : entry.others) {
+      if (joins(entry, other, contribution, name)) return;
+    }
+    if (entry.others.size() == max_others) {
+      // More sets than one operand of a sensible program meets; complete this one to bound the list.
+      complete(*contribution, name);
+      complete(*entry.sum, name);
+      entry.sum = entry.node->elements->add(std::move(entry.sum), *contribution);
+      return;
+    }
+    entry.others.push_back(std::move(contribution));
+  }
+  /// Adds a contribution to a partial sum if both are pending over the same axes.
+  static constexpr bool joins(const Entry& entry, Ref<Value>& partial, Ref<Value>& contribution, const char* name) {
+    // Another holder of the block may have scattered it since.
+    if (partial->block->scattered.bits != 0) complete(*partial, name);
+    if (partial->pending().bits != contribution->pending().bits) return false;
+    // The memory of whichever is not held by anyone else takes the sum.
+    if (contribution->references == 1 && contribution->block->references == 1) std::swap(partial, contribution);
+    partial = entry.node->elements->add(std::move(partial), *contribution);
+    return true;
   }
 
   RecycledVector<Entry> entries_;
@@ -111,7 +117,7 @@ class GradientPass {
         raise("gradients", "the loss does not depend on \"" + name + "\"; leave it out, or ask for unused::zeros");
       }
     }
-    pass.sink_.entries_[0].partials.push_back(loss->elements->fill(*loss->backend, loss->placement, 1.0));
+    pass.sink_.entries_[0].sum = loss->elements->fill(*loss->backend, loss->placement, 1.0);
     pass.walk(keep);
     return pass.results(wanted);
   }
@@ -140,69 +146,69 @@ class GradientPass {
   /// The operation that made a node, if the walk goes through it.
   [[nodiscard]] constexpr Operation* operation_of(const Node& node) const { return scope_ == 0 || node.scope == scope_ ? node.operation : nullptr; }
 
+  /// Meets all nodes that the walk goes through, operations first, by falling creation number: the largest of those met is next.
   MTF_NOINLINE constexpr void collect(std::span<const Ref<Node>> roots) {
-    RecycledVector<Entry>& entries = sink_.entries_;
-    RecycledVector<Node*> nodes;
-    struct Outer {
-      std::int64_t pass;
-      int slot;
+    struct Met {
+      Node* node;
+      std::int64_t outer_pass;
+      int outer_slot;
     };
-    RecycledVector<Outer> outer;
-    const auto meet = [&](const Ref<Node>& node) {
-      if (!node || sink_.met(*node)) return;
-      outer.push_back({std::exchange(node->pass, sink_.pass_), node->slot});
-      node->slot = static_cast<int>(nodes.size());
-      nodes.push_back(node.get());
+    RecycledVector<Met> operations, leaves;
+    RecycledVector<Met> open;  // operations whose turn has not come, by rising creation number
+    const auto meet = [&](const Ref<Node>& met) {
+      Node* const node = met.get();
+      if (node == nullptr || node->pass == sink_.pass_) return;
+      const Met entry{node, std::exchange(node->pass, sink_.pass_), node->slot};
+      if (operation_of(*node) == nullptr) {
+        leaves.push_back(entry);
+        return;
+      }
+      open.push_back(entry);
+      Met* at = &open.back();
+      for (; at != open.data() && (at - 1)->node->id > node->id; --at) *at = *(at - 1);
+      *at = entry;
     };
     for (const Ref<Node>& root : roots) meet(root);
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const Operation* operation = operation_of(*nodes[i]);
-      if (operation == nullptr) continue;
-      for (const Ref<Node>& input : operation->inputs) meet(input);
+    while (!open.empty()) {
+      const Met next = open.back();
+      open.pop_back();
+      operations.push_back(next);
+      for (const Ref<Node>& input : next.node->operation->inputs) meet(input);
     }
-    // By falling creation number. The walk met them nearly so, and then insertion is linear.
-    for (std::size_t i = 1; i < nodes.size(); ++i) {
-      Node* node = nodes[i];
-      std::size_t at = i;
-      for (; at > 0 && nodes[at - 1]->id < node->id; --at) nodes[at] = nodes[at - 1];
-      nodes[at] = node;
-    }
-    entries = RecycledVector<Entry>(nodes.size());
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const Outer& before = outer[static_cast<std::size_t>(nodes[i]->slot)];
-      entries[i].node = Ref<Node>(nodes[i]);
-      entries[i].outer_pass = before.pass;
-      entries[i].outer_slot = before.slot;
-      nodes[i]->slot = static_cast<int>(i);
+    RecycledVector<Entry>& entries = sink_.entries_;
+    entries.reserve(operations.size() + leaves.size());
+    for (const RecycledVector<Met>* list : {&operations, &leaves}) {
+      for (const Met& met : *list) {
+        met.node->slot = static_cast<int>(entries.size());
+        entries.emplace_back(met.node, met.outer_pass, met.outer_slot);
+      }
     }
   }
 
   /// Marks the entries on a path to a wanted node; inputs come after the operations that use them.
   MTF_NOINLINE constexpr void prune(std::span<const Ref<Node>> wanted) {
-    RecycledVector<Entry>& entries = sink_.entries_;
+    Entry* const entries = sink_.entries_.data();
     for (const Ref<Node>& node : wanted) {
-      if (!sink_.met(*node)) continue;
-      Entry& entry = entries[static_cast<std::size_t>(node->slot)];
-      entry.useful = entry.wanted = true;
+      if (sink_.met(*node)) entries[node->slot].useful = entries[node->slot].wanted = true;
     }
-    for (std::size_t i = entries.size(); i-- > 0;) {
-      const Operation* operation = operation_of(*entries[i].node);
+    for (Entry* entry = entries + sink_.entries_.size(); entry != entries;) {
+      --entry;
+      const Operation* operation = operation_of(*entry->node);
       if (operation == nullptr) continue;
       for (const Ref<Node>& input : operation->inputs) {
-        if (input && entries[static_cast<std::size_t>(input->slot)].useful) entries[i].useful = true;
+        if (input && entries[input->slot].useful) entry->useful = true;
       }
     }
   }
 
   MTF_NOINLINE constexpr void walk(keep_graph keep) {
-    RecycledVector<Entry>& entries = sink_.entries_;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      Node& node = *entries[i].node;
-      if (operation_of(node) == nullptr || !entries[i].useful) continue;
-      if (!entries[i].partials.empty() || entries[i].reached) {
+    for (Entry& entry : sink_.entries_) {
+      Node& node = *entry.node;
+      if (operation_of(node) == nullptr || !entry.useful) continue;
+      if (entry.sum || entry.reached) {
         Ref<Value> gradient;
-        if (!entries[i].partials.empty()) gradient = read(entries[i]);
-        if (!entries[i].wanted) entries[i].release();
+        if (entry.sum) gradient = read(entry);
+        if (!entry.wanted) entry.sum = Ref<Value>();
         sink_.operation_ = node.operation;
         node.operation->backward(gradient, sink_);
       }
@@ -215,29 +221,25 @@ class GradientPass {
 
   /// The sum of the partial sums. A single set stays pending.
   MTF_NOINLINE static constexpr Ref<Value> read(Entry& entry) {
-    if (entry.partials.empty()) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
-    while (entry.partials.size() > 1) {
-      Ref<Value> last = std::move(entry.partials.back());
-      entry.partials.erase(entry.partials.size() - 1);
+    if (!entry.sum) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
+    while (!entry.others.empty()) {
+      const Ref<Value> last = std::move(entry.others.back());
+      entry.others.pop_back();
       complete(*last, "gradients");
-      Ref<Value>& first = entry.partials[0];
-      complete(*first, "gradients");
-      first = entry.node->elements->add(std::move(first), *last);
+      complete(*entry.sum, "gradients");
+      entry.sum = entry.node->elements->add(std::move(entry.sum), *last);
     }
-    return entry.partials[0];
+    return entry.sum;
   }
 
   [[nodiscard]] constexpr RecycledVector<Ref<Value>> results(std::span<const Ref<Node>> wanted) {
     RecycledVector<Ref<Value>> result;
     result.reserve(wanted.size());
     for (const Ref<Node>& node : wanted) {
-      if (!sink_.met(*node)) {
-        result.push_back(Ref<Value>());
-        continue;
-      }
-      Entry& entry = sink_.entries_[static_cast<std::size_t>(node->slot)];
       result.emplace_back();
-      if (scope_ == 0 || !entry.partials.empty()) result.back() = read(entry);
+      if (!sink_.met(*node)) continue;
+      Entry& entry = sink_.entries_[static_cast<std::size_t>(node->slot)];
+      if (scope_ == 0 || entry.sum) result.back() = read(entry);
     }
     return result;
   }

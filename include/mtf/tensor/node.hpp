@@ -15,8 +15,11 @@ inline namespace v0 {
 /// This rank's slice of an immutable global array. Several values may share a block: rename and reshape without
 /// communication change the placement only.
 struct Value : Counted {
-  Placement placement;
+  const KeptPlacement& placement;
   Buffer block;
+
+  constexpr Value(const KeptPlacement& where, const Buffer& memory) : placement(where), block(memory) {}
+  constexpr Value(const KeptPlacement& where, Block* memory) : placement(where), block(memory) {}
 
   [[nodiscard]] constexpr Backend& backend() const { return *block->backend; }
   [[nodiscard]] constexpr ElementType type() const { return block->type; }
@@ -25,20 +28,12 @@ struct Value : Counted {
 };
 
 namespace detail {
-MTF_NOINLINE constexpr void bury(Value* value) { destroy(value); }
-
 // Nearly every line of a model ends handles: in constant expressions by the same steps, otherwise out of line.
 MTF_RUN_TIME void dispose_at_run_time(Value* value);
 MTF_RUN_TIME void dispose_at_run_time(Node* node);
 }  // namespace detail
 
-constexpr void dispose(Value* value) {
-  if (std::is_constant_evaluated()) {
-    detail::bury(value);
-  } else {
-    detail::dispose_at_run_time(value);
-  }
-}
+constexpr void dispose(Value* value) { MTF_CONSTANT_EVALUATED ? destroy(value) : detail::dispose_at_run_time(value); }
 
 /// Whether nobody else holds the value or its memory, so that it may be written.
 [[nodiscard]] constexpr bool is_sole_owner(const Ref<Value>& value) {
@@ -54,7 +49,7 @@ constexpr void dispose(Node* node);
 struct ElementOperations {
   /// a + b, in a's memory if nobody else holds it; equal pending sets.
   Ref<Value> (*add)(Ref<Value>&& a, const Value& b);
-  Ref<Value> (*fill)(Backend&, const Placement&, double);
+  Ref<Value> (*fill)(Backend&, const KeptPlacement&, double);
 };
 
 /// A vertex of the graph: a result that depends on variables or watched tensors. Holds no data.
@@ -62,7 +57,7 @@ class Node : public Counted {
  public:
   Ref<Backend> backend;
   std::int64_t id = 0;  ///< creation number: inputs have smaller ones
-  Placement placement;
+  const KeptPlacement& placement;
   const ElementOperations* elements = nullptr;
   Operation* operation = nullptr;  ///< null for variables and watched tensors
   bool consumed = false;           ///< its operation was freed by a gradient pass
@@ -73,6 +68,8 @@ class Node : public Counted {
   int slot = -1;
   Node* next_dead = nullptr;
 
+  constexpr Node(Backend& home, const KeptPlacement& where, const ElementOperations* operations)
+      : backend(&home), id(home.next_id++), placement(where), elements(operations), scope(home.scope == nullptr ? 0 : home.scope->number) {}
   constexpr ~Node();
 };
 
@@ -95,32 +92,28 @@ constexpr Node::~Node() {
 namespace detail {
 /// Frees nodes through a worklist: recursive release of long chains would overflow the stack.
 MTF_NOINLINE constexpr void bury(Node* node) {
-  const Ref<Backend> backend = node->backend;
-  node->next_dead = backend->graveyard;
-  backend->graveyard = node;
-  if (backend->burying) return;
-  backend->burying = true;
-  while (backend->graveyard != nullptr) {
-    Node* dead = backend->graveyard;
-    backend->graveyard = dead->next_dead;
+  Backend& backend = *node->backend;
+  node->next_dead = backend.graveyard;
+  backend.graveyard = node;
+  if (backend.burying) return;
+  ++backend.references;  // the nodes may hold the last ones
+  backend.burying = true;
+  while (backend.graveyard != nullptr) {
+    Node* dead = backend.graveyard;
+    backend.graveyard = dead->next_dead;
     destroy(dead);
   }
-  backend->burying = false;
+  backend.burying = false;
+  if (--backend.references == 0) dispose(&backend);
 }
 
 #if MTF_HAS_DEFINITIONS
-void dispose_at_run_time(Value* value) { bury(value); }
+void dispose_at_run_time(Value* value) { destroy(value); }
 void dispose_at_run_time(Node* node) { bury(node); }
 #endif
 }  // namespace detail
 
-constexpr void dispose(Node* node) {
-  if (std::is_constant_evaluated()) {
-    detail::bury(node);
-  } else {
-    detail::dispose_at_run_time(node);
-  }
-}
+constexpr void dispose(Node* node) { MTF_CONSTANT_EVALUATED ? detail::bury(node) : detail::dispose_at_run_time(node); }
 
 /// A tensor without its types: a value and, if gradients may flow through it, its node. Copied and destroyed by every line of a
 /// model, so that is kept out of line.
@@ -156,8 +149,9 @@ constexpr void require_visible(const Node& node) {
 
 }  // namespace detail
 
-/// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
-MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
+namespace detail {
+
+MTF_NOINLINE constexpr void complete_sum(Block& block, const char* operation) {
   Backend& backend = *block.backend;
   if (block.wide) backend.narrow(block);
   if (!block.pending.empty()) {
@@ -182,34 +176,37 @@ MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
     block.scattered = {};
   }
 }
-constexpr void complete(const Value& value, const char* operation) { complete(*value.block, operation); }
+
+}  // namespace detail
+
+/// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
+constexpr void complete(Block& block, const char* operation) {
+  if (block.wide || (block.pending.bits | block.scattered.bits) != 0) detail::complete_sum(block, operation);
+}
+constexpr void complete(const Value& value, const char* operation) { complete(*value.block.get(), operation); }
 
 /// An uninitialised value of this placement.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
-  Ref<Value> value(make<Value>());
-  value->placement = placement;
-  backend.note(placement);
-  value->block = Buffer(backend.allocate(type, placement.local_size()));
-  return value;
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
+  return Ref<Value>(make<Value>(placement, backend.allocate(type, placement.local_size())));
+}
+[[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
+  return make_value(backend, backend.keep(placement), type);
 }
 /// An uninitialised partial sum of bfloat16 that is held in float.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_wide(Backend& backend, const Placement& placement) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_wide(Backend& backend, const KeptPlacement& placement) {
   Ref<Value> value = make_value(backend, placement, ElementType::float32);
   value->block->type = ElementType::bfloat16;
   value->block->wide = true;
   return value;
 }
 /// An uninitialised value of this placement whose elements are held as those of x.
-[[nodiscard]] constexpr Ref<Value> make_like(Backend& backend, const Placement& placement, const Value& x) {
+[[nodiscard]] constexpr Ref<Value> make_like(Backend& backend, const KeptPlacement& placement, const Value& x) {
   if (x.block->wide) return make_wide(backend, placement);
   return make_value(backend, placement, x.type());
 }
 /// The same data under another placement with an equal local size.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> share(const Value& value, const Placement& placement) {
-  Ref<Value> result(make<Value>());
-  result->placement = placement;
-  result->block = value.block;
-  return result;
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> share(const Value& value, const KeptPlacement& placement) {
+  return Ref<Value>(make<Value>(placement, value.block));
 }
 
 }  // namespace v0

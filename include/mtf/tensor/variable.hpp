@@ -56,6 +56,7 @@ struct VariableState {
   SliceOperations types;
   std::int64_t version = 0;
   bool trainable = true;
+  VariableState* next = nullptr;  ///< in the registry, of those whose paths have a similar hash
 
   /// The present version in the slice type: what is updated and saved.
   [[nodiscard]] constexpr const Ref<Value>& slice() const { return stored ? stored : leaf.value; }
@@ -64,12 +65,11 @@ struct VariableState {
     if (types.to_slice == nullptr) return value;
     return types.to_slice(value);
   }
-  [[nodiscard]] constexpr const Placement& placement() const { return leaf.value->placement; }
+  [[nodiscard]] constexpr const KeptPlacement& placement() const { return leaf.value->placement; }
 
   [[nodiscard]] static constexpr Ref<Value> copy_of(const Value& value) {
     Ref<Value> copy = make_value(value.backend(), value.placement, value.type());
-    const StridedShape shape = row_major(value.placement);
-    value.backend().copy(plan_copy(shape, shape), *copy->block, *value.block);
+    value.backend().copy(plan_copy(value.backend(), value.placement, value.placement), *copy->block, *value.block);
     return copy;
   }
 
@@ -112,11 +112,10 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
   constexpr ~Registry() { clear(); }
 
-  [[nodiscard]] constexpr VariableState* find(std::string_view path) const {
-    for (VariableState* state : states_) {
-      if (state->path.view() == path) return state;
-    }
-    return nullptr;
+  [[nodiscard]] constexpr VariableState* find(const Scope& path) const {
+    VariableState* state = buckets_[path.hash() % buckets];
+    while (state != nullptr && !(state->path == path)) state = state->next;
+    return state;
   }
   /// Throws if a variable of this path cannot be made now.
   MTF_NOINLINE constexpr void require_new(const Backend& backend, const Scope& path) const {
@@ -124,7 +123,7 @@ class Registry {
       raise("variable", "\"" + std::string(path.view()) + "\" is made while " + backend.replaying +
                             " runs a function for its gradient; make variables before, and let the function refer to them");
     }
-    if (find(path.view()) != nullptr) {
+    if (find(path) != nullptr) {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
   }
@@ -136,13 +135,16 @@ class Registry {
   MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable,
                                             const SliceOperations& types) {
     require_new(value->backend(), path);
-    states_.push_back(new VariableState());
-    VariableState* state = states_.back();
+    auto* state = new VariableState();
+    states_.push_back(state);
     state->path = path;
     state->trainable = trainable;
     state->leaf.node = make_node(value->backend(), value->placement, elements);
     state->leaf.node->name = state->path.view();
     state->types = types;
+    VariableState*& bucket = buckets_[path.hash() % buckets];
+    state->next = bucket;
+    bucket = state;
     state->set(value);
     return *state;
   }
@@ -150,10 +152,13 @@ class Registry {
   constexpr void clear() {
     for (VariableState* state : states_) delete state;
     states_.clear();
+    for (VariableState*& bucket : buckets_) bucket = nullptr;
   }
 
  private:
-  RecycledVector<VariableState*> states_;
+  static constexpr std::uint64_t buckets = 256;
+  RecycledVector<VariableState*> states_;  ///< in order of creation
+  VariableState* buckets_[buckets]{};
 };
 
 /// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version, in its activation type; the
@@ -211,8 +216,8 @@ Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<Wor
 
 template <class Arrays>
 constexpr void require_same_backend(const Backend& backend, const char* operation, const Arrays& arrays) {
-  for (const Array& array : arrays) {
-    if (&array.value->backend() != &backend) {
+  for (const Array *array = arrays.data(), *end = array + arrays.size(); array != end; ++array) {
+    if (array->value->block->backend != &backend) {
       raise(operation, "the operands belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
     }
   }
@@ -249,8 +254,8 @@ constexpr void update(VariableState& state, const F& f, const Ref<Value>& term, 
   using E = typename V::engine_type;
   using S = typename V::types::slice;
   Ref<Value> result = state.writable();
-  const StridedShape shape = row_major(result->placement);
-  static_cast<E&>(result->backend()).run(MapPlan{collapse(loop_over(shape, shape, shape, shape))}, f, out<S>(result), in<S>(result), in<S>(term));
+  E& engine = static_cast<E&>(result->backend());
+  engine.run(plan_map(engine, result->placement, result->placement, term->placement), f, out<S>(result), in<S>(result), in<S>(term));
   state.assign(result);
 }
 
