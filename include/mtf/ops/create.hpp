@@ -57,12 +57,12 @@ template <class E, class T>
 
 template <class E, class T>
 [[nodiscard]] constexpr Array placeholder(E& engine, const ShapeValue& shape) {
-  return {new_value(engine, "placeholder", shape, element_type_of<T>::value), {}};
+  return {make_value(engine, place_legally(engine, "placeholder", shape), element_type_of<T>::value), {}};
 }
 
 template <class E, class T>
 [[nodiscard]] constexpr Array range(E& engine, const ShapeValue& shape) {
-  Ref<Value> value = new_value(engine, "range", shape, element_type_of<T>::value);
+  Ref<Value> value = make_value(engine, place_legally(engine, "range", shape), element_type_of<T>::value);
   const PlacedDim& dim = value->placement.dims[0];
   engine.run(RangePlan{dim.local(), slice_begin(dim, engine.mesh(), engine.coordinates)}, out<T>(value));
   return {std::move(value), {}};

@@ -58,6 +58,7 @@ MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const 
     pair.c = &backend.keep(c);
     pair.plan = plan_contraction(row_major(c), row_major(a), row_major(b));
   }
+  pair.plan.split_axes = pair.a->split_axes() | pair.b->split_axes();
   return pair;
 }
 
@@ -115,7 +116,7 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
       if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back({dim.name, dim.extent});
     }
   }
-  require_legal(backend, name, all, false);
+  require_placeable(backend, name, all, false);
   return {};
 }
 

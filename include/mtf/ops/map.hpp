@@ -57,7 +57,7 @@ MTF_NOINLINE [[nodiscard]] constexpr ShapeValue map_shape(std::span<const Array>
   return shape;
 }
 
-MTF_NOINLINE constexpr void require_union(Backend& backend, const char* name, std::span<const Array> xs) {
+MTF_NOINLINE constexpr void require_union(const Backend& backend, const char* name, std::span<const Array> xs) {
   ShapeValue all;
   for (const Array& x : xs) {
     for (const DimValue& dim : x.value->placement.shape()) {
@@ -66,7 +66,7 @@ MTF_NOINLINE constexpr void require_union(Backend& backend, const char* name, st
       if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back(dim);
     }
   }
-  require_legal(backend, name, all, false);
+  require_placeable(backend, name, all, false);
 }
 
 }  // namespace detail
@@ -148,7 +148,7 @@ template <std::size_t... I>
   return backend.plans.get<MapForm>(PlanKey(xs[I].value->placement.number()...), [&] {
     const std::span<const Array> operands(xs, sizeof...(I));
     mtf::detail::require_union(backend, name, operands);
-    const KeptPlacement& placement = place_legally(backend, name, mtf::detail::map_shape(operands));
+    const KeptPlacement& placement = place(backend, name, mtf::detail::map_shape(operands));
     return MapForm{&placement, plan_map(backend, placement, xs[I].value->placement...)};
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/plan/loop.hpp>
+#include <mtf/plan/record.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -13,7 +14,7 @@ inline namespace v0 {
 /// allows, forms the matrix product; the rest are loops around it: `batch` writes a new c, `summed` adds to c.
 /// Strides are those of c, a, b in this order.
 struct ContractionPlan {
-  static constexpr const char* name = "contract";
+  static constexpr const char* name = contraction_name;
   Loop batch;
   Loop summed;
   std::int64_t m = 1, n = 1, k = 1;
@@ -21,6 +22,7 @@ struct ContractionPlan {
   std::int64_t a_m = 1, a_k = 1;
   std::int64_t b_k = 1, b_n = 1;
   bool accumulates = false;  ///< adds to what c holds
+  AxisSet split_axes;        ///< that split some dim of the operands: along all others every rank repeats the same product
   bool is_gemm = true;       ///< false: no choice of m, n, k gives each matrix a unit stride
 
   /// Multiply-adds.

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include <mtf/core/placement.hpp>
-#include <mtf/plan/collective.hpp>
+#include <mtf/plan/record.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -37,6 +37,14 @@ struct WorkCost {
   std::int64_t bytes = 0;    ///< of the slices it reads and writes
 };
 
+/// Matrix products of one element type (bfloat16 is multiplied as float).
+struct ContractionCost {
+  ElementType type{};
+  std::int64_t count = 0;
+  std::int64_t work = 0;      ///< multiply-adds of a rank
+  std::int64_t distinct = 0;  ///< of all ranks together, those counted once that several ranks repeat: work x the axes that split it
+};
+
 /// An axis by its own copy of the name: a cost outlives the world it was counted in.
 struct CostAxis {
   InlineVector<char, 48> name;
@@ -50,6 +58,7 @@ struct Cost {
   InlineVector<CostAxis, max_axes> mesh;
   InlineVector<CollectiveCost, 32> collective_costs;
   InlineVector<WorkCost, 24> work_costs;
+  InlineVector<ContractionCost, 4> contraction_costs;
   std::int64_t parameters = 0;           ///< elements of all trainable variables, global
   std::int64_t parameters_per_rank = 0;  ///< elements of their slices
   std::int64_t parameter_bytes = 0;      ///< of a rank, trainable variables
@@ -89,9 +98,26 @@ struct Cost {
   /// Multiply-adds of all einsums on one rank.
   [[nodiscard]] constexpr std::int64_t multiply_adds() const {
     for (const WorkCost& cost : work_costs) {
-      if (cost.name == "contract") return cost.work;
+      if (cost.name == contraction_name) return cost.work;
     }
     return 0;
+  }
+
+  /// Multiply-adds of all einsums on all ranks, repeated ones once: what one processor alone would do.
+  [[nodiscard]] constexpr std::int64_t distinct_multiply_adds() const {
+    std::int64_t result = 0;
+    for (const ContractionCost& cost : contraction_costs) result += cost.distinct;
+    return result;
+  }
+  /// Number of processors.
+  [[nodiscard]] constexpr std::int64_t processors() const { return members(AxisSet{~std::uint32_t{0}}); }
+  /// Processors in a group along these axes.
+  [[nodiscard]] constexpr std::int64_t members(AxisSet set) const {
+    std::int64_t product = 1;
+    for (int i = 0; i < mesh.size(); ++i) {
+      if (set.has(i)) product *= mesh[i].size;
+    }
+    return product;
   }
 
   constexpr Cost() = default;
@@ -106,11 +132,6 @@ struct Cost {
   }
 
   constexpr void add(const CollectivePlan& plan) {
-    std::int64_t members = 1;
-    for (int i = 0; i < mesh.size(); ++i) {
-      if (plan.axes.has(i)) members *= mesh[i].size;
-    }
-
     int at = 0;
     while (at < collective_costs.count && (collective_costs.items[at].collective != plan.collective || collective_costs.items[at].axes.bits != plan.axes.bits)) ++at;
     if (at == collective_costs.count) collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
@@ -118,20 +139,33 @@ struct Cost {
     ++cost.count;
     cost.elements += plan.count;
     cost.bytes += plan.count * bytes_of(plan.type);
-    cost.wire_bytes += wire_elements(plan, members) * static_cast<double>(bytes_of(plan.type));
+    cost.wire_bytes += wire_elements(plan, members(plan.axes)) * static_cast<double>(bytes_of(plan.type));
   }
-  /// Local work of the kind of plan of this name.
-  constexpr void add(const Name& kind, std::int64_t work, std::int64_t bytes) {
+  constexpr void add(const LocalWork& done) {
     int at = 0;
-    while (at < work_costs.count && work_costs.items[at].hash != kind.hash) ++at;
-    if (at == work_costs.count) work_costs.push_back({.name = kind.text, .hash = kind.hash});
+    while (at < work_costs.count && work_costs.items[at].hash != done.plan.hash) ++at;
+    if (at == work_costs.count) work_costs.push_back({.name = done.plan.text, .hash = done.plan.hash});
     WorkCost& cost = work_costs.items[at];
     ++cost.count;
-    cost.work += work;
-    cost.bytes += bytes;
+    cost.work += done.work;
+    cost.bytes += done.bytes;
+    if (done.is_contraction) add_contraction(done);
   }
 
  private:
+  constexpr void add_contraction(const LocalWork& done) {
+    ContractionCost* found = nullptr;
+    for (ContractionCost& cost : contraction_costs) {
+      if (cost.type == done.type) found = &cost;
+    }
+    if (found == nullptr) {
+      contraction_costs.push_back({.type = done.type});
+      found = &contraction_costs.back();
+    }
+    ++found->count;
+    found->work += done.work;
+    found->distinct += done.work * members(done.split_axes);
+  }
   template <class Number>
   [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {
     Number result{};

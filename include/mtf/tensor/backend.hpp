@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <mtf/core/element.hpp>
 #include <mtf/plan/collective.hpp>
 #include <mtf/plan/loop.hpp>
+#include <mtf/plan/record.hpp>
 #include <mtf/tensor/counted.hpp>
 #include <mtf/tensor/plan_memo.hpp>
 
@@ -76,6 +78,9 @@ class Backend {
   const char* replaying = nullptr;      ///< the operation whose gradient calls a function of the user's now
   Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
+  Activity activity;            ///< whose records the next ones are
+  bool tracing = false;         ///< keep what is done in `records`
+  std::vector<Record> records;  ///< in order, since they were last cleared
 
   constexpr Backend() = default;
   Backend(const Backend&) = delete;
@@ -87,6 +92,12 @@ class Backend {
   [[nodiscard]] constexpr const KeptPlacement& place(const ShapeValue& shape) { return placements.of(rules, shape); }
   /// The same placement, kept.
   [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) { return placements.keep(rules, placement); }
+
+  /// An operation begins: the records that follow are its.
+  constexpr void announce(const char* operation) {
+    activity.operation = operation;
+    ++activity.occurrence;
+  }
 
   /// A block of `count` elements, uninitialised.
   [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;

@@ -35,25 +35,86 @@ template <class T>
   return {*value->block};
 }
 
+namespace detail {
+
+/// Bytes of an operand of a plan: its whole slice.
+template <class T>
+[[nodiscard]] constexpr std::int64_t bytes_of_operand(const In<T>& operand) {
+  return operand.block.bytes;
+}
+template <class T>
+[[nodiscard]] constexpr std::int64_t bytes_of_operand(const Out<T>& operand) {
+  return operand.block.bytes;
+}
+template <class X>
+[[nodiscard]] constexpr std::int64_t bytes_of_operand(const X&) {
+  return 0;
+}
+
+// The element type of a plan is that of its first result; the function objects of maps come before it.
+template <class... Operands>
+struct ResultType;
+template <class T, class... Operands>
+struct ResultType<Out<T>, Operands...> {
+  static constexpr ElementType value = element_type_of<T>::value;
+};
+template <class X, class... Operands>
+struct ResultType<X, Operands...> : ResultType<Operands...> {};
+
+// Measured and hashed once: in constant expressions a text takes a step for each of its characters.
+template <class Plan>
+inline constexpr Name plan_name = Plan::name;
+inline constexpr Name narrowing_name = "narrow";
+
+/// What running a plan on these operands does.
+template <class Plan, class... Operands>
+[[nodiscard]] constexpr LocalWork work_of(const Plan& plan, const Operands&... operands) {
+  LocalWork done{.plan = plan_name<Plan>, .type = ResultType<Operands...>::value, .work = plan.work(), .bytes = (bytes_of_operand(operands) + ... + 0)};
+  if constexpr (requires { plan.split_axes; }) {
+    done.is_contraction = true;
+    done.split_axes = plan.split_axes;
+  }
+  return done;
+}
+[[nodiscard]] constexpr LocalWork work_of_copy(const CopyPlan& plan, const Block& out) {
+  return {.plan = plan_name<CopyPlan>, .type = out.type, .bytes = 2 * plan.loop.size() * out.width()};
+}
+/// Rounds a partial sum of bfloat16 that was held in float.
+[[nodiscard]] constexpr LocalWork work_of_narrowing(const Block& block) {
+  const std::int64_t count = block.count();
+  return {.plan = narrowing_name, .type = ElementType::bfloat16, .work = count,
+          .bytes = count * (bytes_of(ElementType::float32) + bytes_of(ElementType::bfloat16))};
+}
+
+}  // namespace detail
+
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
-MTF_NOINLINE constexpr void require_legal(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
-  detail::require_open(backend, operation);
+MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
   const Violations violations = check(backend.rules, dims, names_are_unique);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }
-
-/// Where a tensor of this shape lives; throws if it cannot be placed.
-MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& place_legally(Backend& backend, const char* operation, const ShapeValue& shape) {
+/// How most operations begin: the same, in a world that is alive, and what follows is recorded as the operation's.
+MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
   detail::require_open(backend, operation);
-  if (const KeptPlacement* known = backend.placements.find(shape)) return *known;
-  require_legal(backend, operation, shape);
-  return backend.place(shape);
+  require_placeable(backend, operation, dims, names_are_unique);
 }
 
-/// A new uninitialised value of this shape; throws if the shape cannot be placed.
+/// Where a tensor of this shape lives, for an operation that has begun; throws if it cannot be placed.
+MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& place(Backend& backend, const char* operation, const ShapeValue& shape) {
+  if (const KeptPlacement* known = backend.placements.find(shape)) return *known;
+  require_placeable(backend, operation, shape);
+  return backend.place(shape);
+}
+/// How an operation with a result of this shape begins.
+[[nodiscard]] constexpr const KeptPlacement& place_legally(Backend& backend, const char* operation, const ShapeValue& shape) {
+  detail::require_open(backend, operation);
+  return place(backend, operation, shape);
+}
+
+/// A new uninitialised value of this shape, for an operation that has begun; throws if the shape cannot be placed.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
-  return make_value(backend, place_legally(backend, operation, shape), type);
+  return make_value(backend, place(backend, operation, shape), type);
 }
 
 /// Whether an operation on these inputs joins the graph.
