@@ -32,7 +32,8 @@ template <class E, class T>
 class ConvolutionGradient final : public Operation {
  public:
   detail::ConvolutionPlan plan;
-  Placement x, filter;  ///< of the inputs
+  const KeptPlacement* x = nullptr;  ///< of the inputs
+  const KeptPlacement* filter = nullptr;
   bool transposed = false;
   Buffer slice;           ///< of x with its halo, if the filter needs a gradient and x is the big side
   Ref<Value> small;       ///< x, if the filter needs a gradient and x is the small side
@@ -43,23 +44,23 @@ class ConvolutionGradient final : public Operation {
     E& engine = static_cast<E&>(gradient->backend());
     if (!sink.wants(0) && !sink.wants(1)) return;
     if (!transposed) {
-      const Ref<Value> dy = detail::reorder(engine, gradient, plan.small);
+      const Ref<Value> dy = detail::reorder(engine, gradient, engine.keep(plan.small));
       if (sink.wants(0)) sink.add(0, detail::convolve_back<E, T>(engine, plan, *dy->block, *filter_value->block, this->name));
       if (sink.wants(1)) add_filter(engine, detail::filter_gradient<E, T>(engine, plan, *slice, *dy->block), sink);
     } else {
-      const Ref<Value> whole = detail::reorder(engine, gradient, plan.big);
+      const Ref<Value> whole = detail::reorder(engine, gradient, engine.keep(plan.big));
       const Buffer dy = detail::fetch<E, T>(engine, plan.slice, whole->block, this->name);
       if (sink.wants(0)) {
         Ref<Value> dx = detail::convolve<E, T>(engine, plan, *dy, *filter_value->block);
         dx->block->pending = plan.filter.split_axes() - plan.small.split_axes();
-        sink.add(0, detail::in_order(engine, dx, x));
+        sink.add(0, detail::in_order(engine, dx, *x));
       }
       if (sink.wants(1)) add_filter(engine, detail::filter_gradient<E, T>(engine, plan, *dy, *small->block), sink);
     }
   }
 
  private:
-  constexpr void add_filter(E& engine, const Ref<Value>& gradient, GradientSink& sink) const { sink.add(1, detail::in_order(engine, gradient, filter)); }
+  constexpr void add_filter(E& engine, const Ref<Value>& gradient, GradientSink& sink) const { sink.add(1, detail::in_order(engine, gradient, *filter)); }
 };
 
 /// Both directions: the windows slide over x, or if `transposed` over the result.
@@ -67,8 +68,8 @@ template <class E, class T>
 [[nodiscard]] constexpr Array convolution(E& engine, const Array& x, const Array& filter, const SpatialList& spatial, const ConvolutionOptions& options,
                                           bool transposed) {
   const char* name = transposed ? "transposed_convolution" : "convolution";
-  const Placement& from = x.value->placement;
-  const Placement& weights = filter.value->placement;
+  const KeptPlacement& from = x.value->placement;
+  const KeptPlacement& weights = filter.value->placement;
   detail::require_numbers(name, "stride", options.stride, spatial.size());
   detail::require_numbers(name, "dilation", options.dilation, spatial.size());
   ShapeValue all = from.shape();
@@ -93,18 +94,17 @@ template <class E, class T>
   detail::require_windows(engine, name, all, spatial);
   ShapeValue shape;
   for (const int position : mtf::detail::windowed_dims(from.shape(), weights.shape(), spatial)) shape.push_back(all[position]);
-  require_legal(engine, name, shape);
-  const Placement to = place(engine.rules, shape);
+  const KeptPlacement& to = place(engine, name, shape);
   complete(*x.value, name);
   complete(*filter.value, name);
 
   detail::ConvolutionPlan plan = detail::plan_convolution(engine, transposed ? to : from, transposed ? from : to, weights, sliding);
-  const Ref<Value> matrix = detail::reorder(engine, filter.value, plan.filter);
+  const Ref<Value> matrix = detail::reorder(engine, filter.value, engine.keep(plan.filter));
   Buffer slice;
   Ref<Value> small;
   Array result;
   if (transposed) {
-    small = detail::reorder(engine, x.value, plan.small);
+    small = detail::reorder(engine, x.value, engine.keep(plan.small));
     result.value = detail::convolve_back<E, T>(engine, plan, *small->block, *matrix->block, name);
   } else {
     slice = detail::fetch<E, T>(engine, plan.slice, x.value->block, name);
@@ -115,8 +115,8 @@ template <class E, class T>
   if constexpr (floating<T>) {
     if (records(engine, {x, filter})) {
       auto* operation = make<ConvolutionGradient<E, T>>();
-      operation->x = from;
-      operation->filter = weights;
+      operation->x = &from;
+      operation->filter = &weights;
       operation->transposed = transposed;
       if (filter.node) operation->slice = slice;
       if (filter.node) operation->small = small;

@@ -31,7 +31,7 @@ template <class E, class T>
 class WhereGradient final : public Operation {
  public:
   Ref<Value> condition;
-  Placement branches[2];
+  const KeptPlacement* branches[2]{};
   constexpr ~WhereGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     if (!gradient->block->scattered.empty()) complete(*gradient, this->name);
@@ -44,7 +44,7 @@ class WhereGradient final : public Operation {
       passed->block->pending = gradient->pending();
       engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(condition->placement), shape))}, detail::PassBranch{i == 0}, out<T>(passed),
                  in<bool>(condition), in<T>(gradient));
-      sink.add(i, sum_to<E, T>(engine, passed, branches[i]));
+      sink.add(i, sum_to<E, T>(engine, passed, *branches[i]));
     }
   }
 };
@@ -83,8 +83,8 @@ template <class E, class T>
     if (records(engine, {x, y})) {
       auto* operation = make<WhereGradient<E, T>>();
       operation->condition = condition.value;
-      operation->branches[0] = x.value->placement;
-      operation->branches[1] = y.value->placement;
+      operation->branches[0] = &x.value->placement;
+      operation->branches[1] = &y.value->placement;
       record<E, T>(result, name, operation, {x, y});
     }
   }
