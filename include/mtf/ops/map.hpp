@@ -25,6 +25,11 @@ concept linear_function = requires(const F& f) {
 template <class F>
 concept without_gradient = requires { requires !F::has_gradient; };
 
+/// A function object of one argument that says `static constexpr bool is_idempotent = true` has f(f(x)) = f(x) and the same slope at x
+/// and at f(x), as relu has: its gradient is taken at the result, which the next operation keeps anyway, and x is not kept.
+template <class F>
+concept idempotent_function = requires { requires F::is_idempotent; };
+
 namespace detail {
 
 struct Scale {
@@ -186,6 +191,7 @@ template <class E, class R, class T, class F, std::size_t N>
       } else {
         auto* operation = make<MapGradient<E, T, F, N>>(f);
         for (std::size_t i = 0; i < N; ++i) operation->arguments[i] = xs[i].value;
+        if constexpr (idempotent_function<F> && N == 1) operation->arguments[0] = result.value;
         record<E, T>(result, name, operation, xs);
       }
     }
