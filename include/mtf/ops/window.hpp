@@ -173,7 +173,7 @@ MTF_COLD inline void require_numbers(const char* operation, const char* what, co
 }
 
 /// Throws unless the dims together are legal.
-MTF_NOINLINE constexpr void require_windows(const Backend& backend, const char* operation, const ShapeValue& dims, const SpatialList& spatial) {
+MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, const ShapeValue& dims, const SpatialList& spatial) {
   mtf::detail::require_open(backend, operation);
   const Violations violations = mtf::detail::check_windows(backend.rules, dims, spatial);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
