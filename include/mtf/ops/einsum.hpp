@@ -54,6 +54,7 @@ template <class E, class T>
   plan.split_axes = a->placement.split_axes() | b->placement.split_axes();
   Ref<Value> c = make_value(engine, c_dims, element_type_of<T>::value);
   engine.run(plan, out<T>(c), in<T>(a), in<T>(b));
+  if (engine.tracing) engine.trace(c_dims, a->placement, b->placement);
   return reorder(engine, c, to);
 }
 

@@ -26,10 +26,12 @@ class DryEngine final : public Backend {
   template <class Plan, class... Operands>
   constexpr void run(const Plan& plan, const Operands&... operands) {
     note(detail::record_of_run(*this, plan, operands...));
+    if (tracing) detail::follow_sums(*this, operands...);
   }
   constexpr void copy(const CopyPlan& plan, Block& out, const Block& in) override {
     if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
     note(detail::record_of_copy(*this, plan, out));
+    if (tracing) detail::follow_sum(*this, out, in);
   }
   constexpr void narrow(Block& block) override {
     note(detail::record_of_narrowing(*this, block));
@@ -38,8 +40,8 @@ class DryEngine final : public Backend {
     live_ -= held;
     Backend::narrow(block);
   }
-  constexpr void communicate(const CollectivePlan& plan, Block&, const Block&) override {
-    note(record_of(activity, plan, mesh().size(plan.axes)));
+  constexpr void communicate(const CollectivePlan& plan, Block&, const Block& in) override {
+    note(detail::record_of_collective(*this, plan, in));
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
     Block* block = make<Block>();
@@ -112,7 +114,7 @@ class DryRun {
   [[nodiscard]] constexpr std::uint64_t seed() const { return 0; }
   /// Keeps a record of every plan and collective from now on.
   constexpr void start_tracing() {
-    engine().records.clear();
+    engine().forget_records();
     engine().tracing = true;
   }
   constexpr void stop_tracing() { engine().tracing = false; }

@@ -164,6 +164,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, con
   Ref<Value> value(make<Value>());
   value->placement = placement;
   backend.note(placement);
+  if (backend.tracing) backend.trace(placement, type);
   value->block = Buffer(backend.allocate(type, placement.local_size()));
   return value;
 }
