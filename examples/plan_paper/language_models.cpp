@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include <mtf/io/make_report.hpp>
 #include <mtf/nn/language_model.hpp>
 #include <mtf/ops/gradients.hpp>
 #include <mtf/optim/adam.hpp>
@@ -87,25 +88,46 @@ Dims dims_of(const LanguageModelSizes& s) { return {{s.batch}, {s.length}, {s.le
 
 using World = mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout>;
 
+/// The model in a world of its own, and its training step.
+template <class T>
+class Training {
+ public:
+  Training(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout)
+      : world({.mesh = mesh, .layout = layout}),
+        dims_(dims_of(sizes)),
+        model_(world, dims_, {.layers = sizes.layers}),
+        inputs_(mtf::placeholder<std::int32_t>(world, dims_.batch, dims_.length)),
+        targets_(mtf::placeholder<std::int32_t>(world, dims_.batch, dims_.length)) {}
+
+  /// Returns the elements that a rank holds between forward and backward, beyond what it held before.
+  std::int64_t step() {
+    const std::int64_t before = world.engine().live();
+    const auto loss = model_.loss(inputs_, targets_, true, mtf::seed{1});
+    const std::int64_t kept = world.engine().live() - before;
+    const mtf::VariableGradients gradients = mtf::gradients_of_variables(world, loss);
+    if constexpr (std::same_as<T, float>) {
+      mtf::Adam<World, T>(world).apply(gradients, 0.1);
+    } else {
+      for (std::size_t i = 0; i < gradients.variables.size(); ++i) mtf::complete(*gradients.value(i), "gradients");
+    }
+    return kept / static_cast<std::int64_t>(sizeof(T));
+  }
+
+  World world;
+
+ private:
+  Dims dims_;
+  mtf::LanguageModel<World, T, Dims> model_;
+  mtf::Tensor<World, std::int32_t, Batch, Length> inputs_, targets_;
+};
+
 template <class T>
 PlannedModel plan(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout) {
   const auto start = std::chrono::steady_clock::now();
-  World world({.mesh = mesh, .layout = layout});
-  const Dims dims = dims_of(sizes);
-  const mtf::LanguageModel<World, T, Dims> model(world, dims, {.layers = sizes.layers});
-  const auto inputs = mtf::placeholder<std::int32_t>(world, dims.batch, dims.length);
-  const auto targets = mtf::placeholder<std::int32_t>(world, dims.batch, dims.length);
+  Training<T> training(sizes, mesh, layout);
   PlannedModel result;
-  const std::int64_t before = world.engine().live();
-  const auto loss = model.loss(inputs, targets, true, mtf::seed{1});
-  result.kept_elements = (world.engine().live() - before) / static_cast<std::int64_t>(sizeof(T));
-  const mtf::VariableGradients gradients = mtf::gradients_of_variables(world, loss);
-  if constexpr (std::same_as<T, float>) {
-    mtf::Adam<World, T>(world).apply(gradients, 0.1);
-  } else {
-    for (std::size_t i = 0; i < gradients.variables.size(); ++i) mtf::complete(*gradients.value(i), "gradients");
-  }
-  result.cost = world.cost();
+  result.kept_elements = training.step();
+  result.cost = training.world.cost();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -114,6 +136,14 @@ PlannedModel plan(const LanguageModelSizes& sizes, std::string_view mesh, std::s
 
 PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout, ModelElement element) {
   return element == ModelElement::float32 ? plan<float>(sizes, mesh, layout) : plan<mtf::bfloat16>(sizes, mesh, layout);
+}
+
+mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout, const mtf::ReportOptions& options) {
+  Training<float> training(sizes, mesh, layout);
+  training.step();
+  training.world.start_tracing();
+  training.step();
+  return mtf::make_report(training.world, options);
 }
 
 mtf::Violations check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout) {

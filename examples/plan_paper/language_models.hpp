@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <mtf/core/placement.hpp>
-#include <mtf/plan/cost.hpp>
+#include <mtf/io/report.hpp>
 
 /// Extents of a decoder-only Transformer. The defaults are what all of the paper's language models share.
 struct LanguageModelSizes {
@@ -53,5 +53,8 @@ struct PlannedModel {
 /// Throws mtf::plan_error with every rule that the layout breaks.
 [[nodiscard]] PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
                                                ModelElement element = ModelElement::float32);
+/// The same with a report of a step that is not the first, which makes the optimizer's slots.
+[[nodiscard]] mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
+                                                const mtf::ReportOptions& options = {});
 /// The rules that a layout breaks in the model, each once; empty if it can run.
 [[nodiscard]] mtf::Violations check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout);
