@@ -58,6 +58,7 @@ struct Dense {
 
   Dense(World& world, const mtf::Scope& scope, const ExpertModelSizes& sizes)
       : layer(world, scope, Model{sizes.d_model}, Ff{sizes.d_ff}), world_(&world) {}
+  static std::int64_t original_only(const ExpertModelSizes&) { return 0; }
   template <class X>
   auto operator()(const X& x, const mtf::Key&) const {
     return Output{layer.template apply<Batch, Length>(x), mtf::constant<T>(*world_, T(0))};
@@ -69,6 +70,12 @@ struct Dense {
 
 std::int64_t places(std::int64_t group, double factor, std::int64_t experts) {
   return std::min(group, static_cast<std::int64_t>(static_cast<double>(group) * factor) / experts);
+}
+
+/// What the original's gating multiplies more than this one: of each position the gradient of the dispatch to all places, and two cumulative sums
+/// over the group for each expert.
+std::int64_t original_gating(std::int64_t positions, std::int64_t group, std::int64_t experts, std::int64_t capacity, std::int64_t d_model) {
+  return positions * experts * (capacity * d_model + 2 * group);
 }
 
 /// One level of experts, split over the axis of the batch: one all-to-all there and one back.
@@ -91,6 +98,9 @@ struct OneLevel {
         wo(mtf::variable<T>(world, scope / "wo", mtf::init::glorot, Experts{s.experts}, ExpertHidden{s.d_ff}, Model{s.d_model})),
         world_(&world) {}
 
+  static std::int64_t original_only(const ExpertModelSizes& s) {
+    return original_gating(s.batch * s.length, s.group, s.experts, places(s.group, s.capacity, s.experts), s.d_model);
+  }
   template <class X>
   auto operator()(const X& x, const mtf::Key& key) const {
     const Model d_model{sizes.d_model};
@@ -145,6 +155,13 @@ struct TwoLevels {
         wo(mtf::variable<T>(world, scope / "wo", mtf::init::glorot, Y1{side}, X1{side}, ExpertHidden{s.d_ff}, Model{s.d_model})),
         world_(&world) {}
 
+  static std::int64_t original_only(const ExpertModelSizes& s) {
+    const std::int64_t tokens = s.batch * s.length;
+    const std::int64_t outer = places(s.group, s.capacity, side);
+    const std::int64_t inner_positions = side * (tokens / s.group) * outer;  // of all first-level experts
+    return original_gating(tokens, s.group, side, outer, s.d_model) +
+           original_gating(inner_positions, s.group, side, places(s.group, s.inner_capacity, side), s.d_model);
+  }
   template <class X>
   auto operator()(const X& input, const mtf::Key& key) const {
     const Model d_model{sizes.d_model};
@@ -219,6 +236,7 @@ PlannedExperts plan(const ExpertModelSizes& sizes, std::string_view mesh, std::s
   const mtf::RmsNorm<World, T, Model> final_norm(world, "final_norm", d_model);
   const auto softmax = mtf::variable<T>(world, "logits", mtf::init::normal(1), d_model, vocab);
 
+  world.start_tracing();
   const auto tokens = mtf::placeholder<std::int32_t>(world, batches..., length);
   const auto targets = mtf::placeholder<std::int32_t>(world, batches..., length);
   const auto mask = mtf::causal_mask<T>(world, length, memory);
@@ -238,6 +256,8 @@ PlannedExperts plan(const ExpertModelSizes& sizes, std::string_view mesh, std::s
 
   PlannedExperts result;
   result.cost = world.cost();
+  result.counters = mtf::original_counters(world, {.one_hot_lookups = true});
+  result.original_only = sizes.layers * FeedForward::original_only(sizes);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

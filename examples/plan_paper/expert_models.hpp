@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mtf/io/original_counters.hpp>
 #include <mtf/plan/cost.hpp>
 
 /// Extents that all of them share, and those of the mixtures.
@@ -41,6 +42,10 @@ struct PublishedCounters {
 
 struct PlannedExperts {
   mtf::Cost cost;
+  mtf::OriginalCounters counters;  ///< of a step, with lookups as products with one-hot matrices
+  /// Multiply-adds, over all processors, of einsums that the original makes and this library does not: the gradient of the dispatch, which
+  /// nobody uses, and cumulative sums as products with triangular matrices.
+  std::int64_t original_only = 0;
   double seconds = 0;
 };
 /// Plans a training step with Adam.

@@ -58,7 +58,7 @@ std::int64_t adafactor_slots(const LanguageModelSizes& s, std::int64_t c) {
   }
   const std::int64_t feed_forward = d + s.d_ff / c;
   const std::int64_t vocabulary = d + s.vocab / c;
-  return s.layers * (4 * attention + 2 * feed_forward + 2 * d) + 2 * vocabulary + (s.length + d) + d;
+  return s.layers * (4 * attention + 2 * feed_forward + 2 * d) + 2 * vocabulary + s.length * d + d;
 }
 
 }  // namespace formula
@@ -128,6 +128,8 @@ PlannedModel plan(const LanguageModelSizes& sizes, std::string_view mesh, std::s
   PlannedModel result;
   result.kept_elements = training.step();
   result.cost = training.world.cost();
+  training.step();
+  result.peak_bytes = training.world.cost().peak_bytes;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -146,7 +148,11 @@ mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_v
   return mtf::make_report(training.world, options);
 }
 
-mtf::Violations check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout) {
+std::vector<std::string> check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout) {
   const World world({.mesh = mesh, .layout = layout});
-  return mtf::LanguageModel<World, float, Dims>::check(world.engine().rules, dims_of(sizes));
+  std::vector<std::string> sentences;
+  for (const mtf::Violation& violation : mtf::LanguageModel<World, float, Dims>::check(world.engine().rules, dims_of(sizes))) {
+    sentences.push_back(mtf::describe(violation));
+  }
+  return sentences;
 }

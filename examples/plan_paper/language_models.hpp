@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include <mtf/core/placement.hpp>
 #include <mtf/io/report.hpp>
 
 /// Extents of a decoder-only Transformer. The defaults are what all of the paper's language models share.
@@ -36,8 +36,9 @@ namespace formula {
 [[nodiscard]] std::int64_t kept_activations(const LanguageModelSizes& sizes, std::int64_t r, std::int64_t c);
 /// Elements of one activation of width d_model on a rank.
 [[nodiscard]] std::int64_t activation_slice(const LanguageModelSizes& sizes, std::int64_t r);
-/// Elements of the slots of Adafactor on a rank: a matrix has one for each row and one for each column of its slice, anything else one each.
-/// Rows and columns are the two longest dims, as the original chooses them.
+/// Elements of the slots of Adafactor on a rank: of the split matrices one for each row and one for each column of the slice, rows and columns
+/// being the two longest dims, as the original chooses them; of what is replicated one for each element. (With positions that have rows and columns
+/// too it would be (length - 1)(d_model - 1) - 1 less.)
 [[nodiscard]] std::int64_t adafactor_slots(const LanguageModelSizes& sizes, std::int64_t c);
 }  // namespace formula
 
@@ -46,6 +47,7 @@ enum class ModelElement : std::uint8_t { float32, bfloat16 };
 struct PlannedModel {
   mtf::Cost cost;
   std::int64_t kept_elements = 0;  ///< of all arrays that a rank holds between forward and backward, besides variables and tokens
+  std::int64_t peak_bytes = 0;     ///< largest sum of live arrays in a step that finds the optimizer's slots there
   double seconds = 0;              ///< that planning took
 };
 
@@ -56,5 +58,5 @@ struct PlannedModel {
 /// The same with a report of a step that is not the first, which makes the optimizer's slots.
 [[nodiscard]] mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
                                                 const mtf::ReportOptions& options = {});
-/// The rules that a layout breaks in the model, each once; empty if it can run.
-[[nodiscard]] mtf::Violations check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout);
+/// Every rule that a layout breaks in the model, with names and numbers, each once; empty if it can run.
+[[nodiscard]] std::vector<std::string> check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout);

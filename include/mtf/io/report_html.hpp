@@ -25,7 +25,7 @@ code{font:13px/1.4 ui-monospace,"DejaVu Sans Mono",monospace}
 .columns{display:flex;flex-wrap:wrap;gap:14px;align-items:flex-start}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px;width:384px;max-width:100%}
 figcaption{font-size:13px;margin-bottom:4px;overflow-wrap:anywhere}figcaption b{display:block;font-size:14px}
-svg{display:block;max-width:100%;height:auto}svg text{fill:var(--text);font-size:13px}svg .small{font-size:12px}svg .muted{fill:var(--muted)}
+svg{display:block;max-width:100%;height:auto}svg rect{shape-rendering:crispEdges}svg text{fill:var(--text);font-size:13px}svg .small{font-size:12px}svg .muted{fill:var(--muted)}
 .rank{fill:var(--rank)}.whole{fill:var(--whole)}.mark{stroke:var(--line)}
 .forward{fill:var(--forward)}.backward{fill:var(--backward)}.update{fill:var(--update)}
 .key{display:inline-block;width:11px;height:11px;border-radius:2px;margin:0 5px 0 14px}
@@ -121,31 +121,60 @@ class HtmlTable {
   return table.finish();
 }
 
+/// One figure for all tensors of the same dims.
 [[nodiscard]] inline std::string tensor_cards(const Report& report) {
-  std::vector<const Report::Tensor*> tensors;
-  for (const Report::Tensor& tensor : report.tensors) tensors.push_back(&tensor);
-  std::stable_sort(tensors.begin(), tensors.end(), [](const Report::Tensor* a, const Report::Tensor* b) {
-    return a->is_variable != b->is_variable ? a->is_variable : a->local_elements > b->local_elements;
-  });
-  std::string cards;
-  for (const bool variables : {true, false}) {
-    cards += fmt::format("<h2>{}</h2>\n<div class=\"columns\">\n", variables ? "Variables" : "Other tensors, by their dims");
-    for (const Report::Tensor* tensor : tensors) {
-      if (tensor->is_variable != variables) continue;
-      std::string dims;
-      for (const Report::Dim& dim : tensor->dims) {
-        dims += fmt::format("{}{} : {}", dims.empty() ? "" : ", ", dim.name, dim.extent);
-        for (std::size_t i = 0; i < dim.axes.size(); ++i) dims += (i == 0 ? " over " : ", ") + report.mesh[static_cast<std::size_t>(dim.axes[i])].name;
-      }
-      const std::string name = variables ? tensor->name : "first made by " + tensor->name;
-      cards += fmt::format("<figure><figcaption><b>{}{}</b>{}<br><span>{} {} elements of {} on a rank</span></figcaption>{}</figure>\n", escaped(name),
-                           variables && tensor->count > 1 ? fmt::format(" ({} of them)", tensor->count) : "", escaped(dims),
-                           tensor->copies == report.processors && tensor->copies > 1 ? "all" : "", whole_number(tensor->local_elements).substr(1), tensor->type,
-                           tensor_picture(report, *tensor));
+  struct Card {
+    Report::Tensor tensor;
+    std::string names;
+  };
+  std::vector<Card> cards;
+  for (const Report::Tensor& tensor : report.tensors) {
+    const auto same = [&](const Card& card) { return card.tensor.is_variable == tensor.is_variable && card.tensor.dims == tensor.dims; };
+    const auto found = std::find_if(cards.begin(), cards.end(), same);
+    const std::string name = tensor.name + (tensor.count > 1 ? fmt::format(" ({})", tensor.count) : "");
+    if (found == cards.end()) {
+      cards.push_back({tensor, name});
+    } else {
+      found->names += ", " + name;
     }
-    cards += "</div>\n";
   }
-  return cards;
+  std::stable_sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) { return a.tensor.local_elements > b.tensor.local_elements; });
+  std::string html;
+  for (const bool variables : {true, false}) {
+    html += fmt::format("<h2>{}</h2>\n<div class=\"columns\">\n", variables ? "Variables" : "Other tensors, by their dims");
+    for (const auto& [tensor, names] : cards) {
+      if (tensor.is_variable != variables) continue;
+      std::string dims;
+      for (const Report::Dim& dim : tensor.dims) {
+        dims += fmt::format("{}{}:{}", dims.empty() ? "" : ", ", dim.name, dim.extent);
+        // Not broken into lines.
+        for (std::size_t i = 0; i < dim.axes.size(); ++i) dims += (i == 0 ? "\u00a0over\u00a0" : ",") + report.mesh[static_cast<std::size_t>(dim.axes[i])].name;
+      }
+      html += fmt::format("<figure><figcaption><b>{}</b>{}<br><span>{}{} elements of {} on a rank</span></figcaption>{}</figure>\n", escaped(dims),
+                          variables ? escaped(names) : fmt::format("{} of them, the first made by {}", tensor.count, escaped(tensor.name)),
+                          tensor.copies == report.processors && tensor.copies > 1 ? "all " : "", whole_number(tensor.local_elements).substr(1), tensor.type,
+                          tensor_picture(report, tensor));
+    }
+    html += "</div>\n";
+  }
+  return html;
+}
+
+/// Each rule of the layout in words.
+[[nodiscard]] inline std::string rule_table(const Report& report) {
+  HtmlTable table({"dim", "split over", "#parts"});
+  std::string_view rest = report.layout;
+  while (!rest.empty()) {
+    const std::string_view rule = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(rest.size(), rule.size() + 1));
+    const std::string_view axes = rule.substr(rule.find(':') + 1);
+    std::int64_t parts = 1;
+    for (const Report::Axis& axis : report.mesh) {
+      if ((',' + std::string(axes) + ',').find(',' + axis.name + ',') != std::string::npos) parts *= axis.size;
+    }
+    table.add({std::string(rule.substr(0, rule.find(':'))), std::string(axes), whole_number(parts)});
+  }
+  return table.finish();
 }
 
 }  // namespace detail
@@ -184,7 +213,8 @@ class HtmlTable {
     add("</ul>\n");
   }
 
-  add("<h2>The mesh</h2>\n<div class=\"card\">{}</div>\n", detail::mesh_picture(report));
+  add("<h2>The mesh and the rules</h2>\n<div class=\"columns\"><div class=\"card\">{}</div><div>{}</div></div>\n", detail::mesh_picture(report),
+      report.layout.empty() ? "<p class=\"muted\">No rules: every rank holds everything.</p>" : detail::rule_table(report));
   add("<h2>The step</h2>\n<p class=\"muted\">{}<span class=\"key forward\"></span>forward<span class=\"key backward\"></span>backward<span class=\"key update\"></span>update</p>\n<div class=\"card\">{}</div>\n",
       report.is_measured ? "As this rank measured it." : "Estimated, one thing after the other; what overlaps would end sooner.", detail::timeline_picture(report));
   add("<p class=\"muted\">Each tensor below is cut into its slices on the left, one colour each; on the right every rank has the colour of the slice that it holds, so ranks of one colour hold copies.</p>\n");

@@ -132,37 +132,39 @@ struct MeshGrid {
   return picture.finish(std::max(left + width + 4, 200.0), bottom + 6, "the mesh " + report.mesh_text());
 }
 
-/// Colour of a slice: hue by its number along the first split dim, lightness by that along the others.
-[[nodiscard]] inline std::string slice_fill(std::int64_t major, std::int64_t majors, std::int64_t minor, std::int64_t minors) {
-  if (majors == 1 && minors == 1) return "class=\"whole\"";
-  const auto share = [](std::int64_t i, std::int64_t n) { return n == 1 ? 0.5 : static_cast<double>(i) / static_cast<double>(n - 1); };
-  return fmt::format("fill=\"hsl({:.0f} {:.0f}% {:.0f}%)\"", 10 + 300 * (majors == 1 ? 0.66 : static_cast<double>(major) / static_cast<double>(majors)), 58.0,
-                     38 + 36 * share(minor, minors));
+/// Colour of a slice: hue by its number downwards, lightness by that across; where there is one of them only, hue.
+[[nodiscard]] inline std::string slice_fill(std::int64_t down, std::int64_t downs, std::int64_t across, std::int64_t acrosses) {
+  if (downs == 1 && acrosses == 1) return "class=\"whole\"";
+  const auto share = [](std::int64_t i, std::int64_t n) { return static_cast<double>(i) / static_cast<double>(n); };
+  const bool one_way = downs == 1 || acrosses == 1;
+  const double hue = 12 + 300 * (downs == 1 ? share(across, acrosses) : share(down, downs));
+  const double lightness = one_way ? 56 : 38 + 36 * share(across, acrosses - 1);
+  return fmt::format("fill=\"hsl({:.0f} 58% {:.0f}%)\"", hue, lightness);
 }
 
 /// A tensor cut into slices, and who holds which: ranks of one colour hold copies of one slice.
 [[nodiscard]] inline std::string tensor_picture(const Report& report, const Report::Tensor& tensor) {
-  // The first split dim goes down, the other split dims together across.
-  const Report::Dim* down = nullptr;
-  std::vector<const Report::Dim*> across;
+  // A dim split over the axis that goes across goes across too, the others down.
+  std::vector<const Report::Dim*> down, across;
   for (const Report::Dim& dim : tensor.dims) {
     if (dim.parts == 1) continue;
-    if (down == nullptr) {
-      down = &dim;
-    } else {
-      across.push_back(&dim);
-    }
+    const bool is_across = std::find(dim.axes.begin(), dim.axes.end(), static_cast<int>(report.mesh.size()) - 1) != dim.axes.end();
+    (is_across ? across : down).push_back(&dim);
   }
-  const std::int64_t majors = down == nullptr ? 1 : down->parts;
-  std::int64_t minors = 1;
-  std::string across_name;
-  for (const Report::Dim* dim : across) {
-    minors *= dim->parts;
-    across_name += (across_name.empty() ? "" : " x ") + dim->name;
-  }
+  const auto parts_of = [](const std::vector<const Report::Dim*>& dims) {
+    std::int64_t parts = 1;
+    for (const Report::Dim* dim : dims) parts *= dim->parts;
+    return parts;
+  };
+  const auto label = [&](const std::vector<const Report::Dim*>& dims) {
+    std::string names;
+    for (const Report::Dim* dim : dims) names += (names.empty() ? "" : " x ") + dim->name;
+    return fmt::format("{} / {}", names, parts_of(dims));
+  };
+  const std::int64_t majors = parts_of(down);
+  const std::int64_t minors = parts_of(across);
   Picture picture;
   constexpr double left = 24, top = 20, size = 128;
-  const auto label = [](const std::string& name, std::int64_t parts) { return name + " / " + std::to_string(parts); };
   const std::int64_t shown_majors = std::min(majors, MeshGrid::most);
   const std::int64_t shown_minors = std::min(minors, MeshGrid::most);
   const double height = size / static_cast<double>(shown_majors);
@@ -174,10 +176,10 @@ struct MeshGrid {
                    slice_fill(i, majors, j, minors));
     }
   }
-  if (down != nullptr) {
-    picture.text(0, 0, fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate(15 {:.5g}) rotate(-90)\"", top + size / 2), label(down->name, majors));
+  if (!down.empty()) {
+    picture.text(0, 0, fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate(15 {:.5g}) rotate(-90)\"", top + size / 2), label(down));
   }
-  if (!across.empty()) picture.text(left + size / 2, 13, "class=\"small\" text-anchor=\"middle\"", label(across_name, minors));
+  if (!across.empty()) picture.text(left + size / 2, 13, "class=\"small\" text-anchor=\"middle\"", label(across));
   picture.text(left, top + size + 17, "class=\"small muted\"", majors * minors == 1 ? "one slice, the whole" : fmt::format("{} slices", majors * minors));
 
   const MeshGrid grid(report.mesh);
@@ -197,9 +199,12 @@ struct MeshGrid {
       for (std::int64_t col = 0; col < grid.shown_cols;) {
         const auto fill_of = [&](std::int64_t column) {
           const std::int64_t rank = grid.rank(panel, row, column);
-          std::int64_t minor = 0;
-          for (const Report::Dim* dim : across) minor = minor * dim->parts + part(*dim, rank);
-          return slice_fill(down == nullptr ? 0 : part(*down, rank), majors, minor, minors);
+          const auto number = [&](const std::vector<const Report::Dim*>& dims) {
+            std::int64_t result = 0;
+            for (const Report::Dim* dim : dims) result = result * dim->parts + part(*dim, rank);
+            return result;
+          };
+          return slice_fill(number(down), majors, number(across), minors);
         };
         // Neighbours that hold the same slice are drawn as one.
         const std::string fill = fill_of(col);

@@ -130,52 +130,62 @@ struct Cost {
     }
   }
 
-  constexpr void add(const Record& record) {
-    if (record.is_collective) {
-      add_collective(record);
-      return;
-    }
+  constexpr void add(const CollectivePlan& plan) {
+    const std::int64_t width = bytes_of(plan.type);
+    add_collective(plan.collective, plan.axes, plan.count, plan.count * width, wire_elements(plan, members(plan.axes)) * static_cast<double>(width));
+  }
+  constexpr void add(const LocalWork& done) {
     WorkCost* found = nullptr;
     for (WorkCost& cost : work_costs) {
-      if (cost.name == record.plan) found = &cost;
+      if (cost.name == done.plan) found = &cost;
     }
     if (found == nullptr) {
-      work_costs.push_back({.name = record.plan});
+      work_costs.push_back({.name = done.plan});
       found = &work_costs.back();
     }
     ++found->count;
-    found->work += record.work;
-    found->bytes += record.bytes;
-    if (record.is_contraction()) add_contraction(record);
+    found->work += done.work;
+    found->bytes += done.bytes;
+    if (done.is_contraction) add_contraction(done);
+  }
+
+  /// What a record says that was done.
+  constexpr void add(const Record& record) {
+    if (record.is_collective) {
+      add_collective(record.collective, record.axes, record.count, record.bytes, record.wire_bytes);
+    } else {
+      add({.plan = record.plan, .type = record.type, .is_contraction = record.is_contraction(), .split_axes = record.axes, .work = record.work,
+           .bytes = record.bytes});
+    }
   }
 
  private:
-  constexpr void add_collective(const Record& record) {
+  constexpr void add_collective(Collective collective, AxisSet along, std::int64_t elements, std::int64_t bytes, double wire_bytes) {
     CollectiveCost* found = nullptr;
     for (CollectiveCost& cost : collective_costs) {
-      if (cost.collective == record.collective && cost.axes == record.axes) found = &cost;
+      if (cost.collective == collective && cost.axes == along) found = &cost;
     }
     if (found == nullptr) {
-      collective_costs.push_back({.collective = record.collective, .axes = record.axes});
+      collective_costs.push_back({.collective = collective, .axes = along});
       found = &collective_costs.back();
     }
     ++found->count;
-    found->elements += record.count;
-    found->bytes += record.bytes;
-    found->wire_bytes += record.wire_bytes;
+    found->elements += elements;
+    found->bytes += bytes;
+    found->wire_bytes += wire_bytes;
   }
-  constexpr void add_contraction(const Record& record) {
+  constexpr void add_contraction(const LocalWork& done) {
     ContractionCost* found = nullptr;
     for (ContractionCost& cost : contraction_costs) {
-      if (cost.type == record.type) found = &cost;
+      if (cost.type == done.type) found = &cost;
     }
     if (found == nullptr) {
-      contraction_costs.push_back({.type = record.type});
+      contraction_costs.push_back({.type = done.type});
       found = &contraction_costs.back();
     }
     ++found->count;
-    found->work += record.work;
-    found->distinct += record.work * members(record.axes);
+    found->work += done.work;
+    found->distinct += done.work * members(done.split_axes);
   }
   template <class Number>
   [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {

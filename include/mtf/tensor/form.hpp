@@ -61,12 +61,19 @@ struct ResultType<Out<T>, Operands...> {
 template <class X, class... Operands>
 struct ResultType<X, Operands...> : ResultType<Operands...> {};
 
+// Measured once: in constant expressions the length of a text takes a step for each of its characters.
+template <class Plan>
+inline constexpr std::string_view plan_name = Plan::name;
+
 /// What running a plan on these operands does.
 template <class Plan, class... Operands>
-[[nodiscard]] constexpr Record record_of_run(const Backend& backend, const Plan& plan, const Operands&... operands) {
-  AxisSet axes;
-  if constexpr (requires { plan.split_axes; }) axes = plan.split_axes;
-  return record_of(backend.activity, Plan::name, ResultType<Operands...>::value, plan.work(), (bytes_of_operand(operands) + ... + 0), axes);
+[[nodiscard]] constexpr LocalWork work_of(const Plan& plan, const Operands&... operands) {
+  LocalWork done{.plan = plan_name<Plan>, .type = ResultType<Operands...>::value, .work = plan.work(), .bytes = (bytes_of_operand(operands) + ... + 0)};
+  if constexpr (requires { plan.split_axes; }) {
+    done.is_contraction = true;
+    done.split_axes = plan.split_axes;
+  }
+  return done;
 }
 [[nodiscard]] constexpr Record record_of_collective(const Backend& backend, const CollectivePlan& plan, const Block& in) {
   Record record = record_of(backend.activity, plan, backend.mesh().size(plan.axes));
@@ -99,13 +106,14 @@ constexpr void follow_sum(const Backend& backend, Block& out, const Block& in) {
   out.summed_by = in.pending.empty() ? backend.activity.operation : in.summed_by;
 }
 
-[[nodiscard]] constexpr Record record_of_copy(const Backend& backend, const CopyPlan& plan, const Block& out) {
-  return record_of(backend.activity, CopyPlan::name, out.type, 0, 2 * plan.loop.size() * out.width());
+[[nodiscard]] constexpr LocalWork work_of_copy(const CopyPlan& plan, const Block& out) {
+  return {.plan = plan_name<CopyPlan>, .type = out.type, .bytes = 2 * plan.loop.size() * out.width()};
 }
 /// Rounds a partial sum of bfloat16 that was held in float.
-[[nodiscard]] constexpr Record record_of_narrowing(const Backend& backend, const Block& block) {
+[[nodiscard]] constexpr LocalWork work_of_narrowing(const Block& block) {
   const std::int64_t count = block.count();
-  return record_of(backend.activity, "narrow", ElementType::bfloat16, count, count * (bytes_of(ElementType::float32) + bytes_of(ElementType::bfloat16)));
+  return {.plan = "narrow", .type = ElementType::bfloat16, .work = count,
+          .bytes = count * (bytes_of(ElementType::float32) + bytes_of(ElementType::bfloat16))};
 }
 
 }  // namespace detail

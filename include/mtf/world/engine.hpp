@@ -76,16 +76,16 @@ class Engine final : public Backend {
     const double begin = start_of_record();
     kernels::execute(space(), plan, pointer(operands)...);
     if (tracing) {
-      keep(detail::record_of_run(*this, plan, operands...), begin);
+      keep(record_of(activity, detail::work_of(plan, operands...)), begin);
       detail::follow_sums(*this, operands...);
     }
   }
   /// Runs f, work of a rank that is no plan, and keeps a record of it if records are kept.
   template <class F>
-  void run_recorded(std::string_view name, ElementType type, std::int64_t work, std::int64_t bytes, const F& f) {
+  void run_recorded(const LocalWork& done, const F& f) {
     const double begin = start_of_record();
     f();
-    if (tracing) keep(record_of(activity, name, type, work, bytes), begin);
+    if (tracing) keep(record_of(activity, done), begin);
   }
 
   void copy(const CopyPlan& plan, Block& out, const Block& in) override {
@@ -95,7 +95,7 @@ class Engine final : public Backend {
     const double begin = start_of_record();
     kernels::execute(space(), plan, static_cast<int>(out.width()), out.data, in.data);
     if (tracing) {
-      keep(detail::record_of_copy(*this, plan, out), begin);
+      keep(record_of(activity, detail::work_of_copy(plan, out)), begin);
       detail::follow_sum(*this, out, in);
     }
   }
@@ -109,7 +109,7 @@ class Engine final : public Backend {
     plan.loop.operands = 2;
     plan.loop.dims.push_back({count, {1, 1}});
     kernels::execute(space(), plan, detail::Convert<bfloat16>{}, static_cast<bfloat16*>(rounded), static_cast<const float*>(block.data));
-    if (tracing) keep(detail::record_of_narrowing(*this, block), begin);
+    if (tracing) keep(record_of(activity, detail::work_of_narrowing(block)), begin);
     pool_.give(block.data, block.bytes);
     block.data = rounded;
     block.bytes = bytes;
