@@ -128,8 +128,6 @@ PlannedModel plan(const LanguageModelSizes& sizes, std::string_view mesh, std::s
   PlannedModel result;
   result.kept_elements = training.step();
   result.cost = training.world.cost();
-  training.step();
-  result.peak_bytes = training.world.cost().peak_bytes;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

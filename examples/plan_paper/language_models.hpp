@@ -47,7 +47,6 @@ enum class ModelElement : std::uint8_t { float32, bfloat16 };
 struct PlannedModel {
   mtf::Cost cost;
   std::int64_t kept_elements = 0;  ///< of all arrays that a rank holds between forward and backward, besides variables and tokens
-  std::int64_t peak_bytes = 0;     ///< largest sum of live arrays in a step that finds the optimizer's slots there
   double seconds = 0;              ///< that planning took
 };
 

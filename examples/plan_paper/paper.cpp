@@ -194,11 +194,10 @@ std::vector<MeshChoice> mesh_choices(const LanguageModelSizes& sizes, std::int64
     const std::string mesh = fmt::format("rows:{};cols:{}", rows, choice.cols);
     for (const std::string& sentence : check_language_model(sizes, mesh, paper_layout)) choice.violations += (choice.violations.empty() ? "" : "; ") + sentence;
     if (choice.violations.empty()) {
-      const PlannedModel plan = plan_language_model(sizes, mesh, paper_layout);
-      const mtf::Cost& cost = plan.cost;
-      choice.time = mtf::estimate(cost, tpu_v2_core());
-      choice.wire_bytes = cost.wire_bytes("rows") + cost.wire_bytes("cols");
-      choice.peak_bytes = plan.peak_bytes;
+      const mtf::Report report = report_language_model(sizes, mesh, paper_layout, {.machine = tpu_v2_core()});
+      choice.time = report.time;
+      choice.wire_bytes = report.cost.wire_bytes("rows") + report.cost.wire_bytes("cols");
+      choice.peak_bytes = report.cost.peak_memory();
     }
     choices.push_back(choice);
   }
