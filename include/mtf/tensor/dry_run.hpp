@@ -6,6 +6,7 @@
 #include <mtf/plan/cost.hpp>
 #include <mtf/tensor/check.hpp>
 #include <mtf/tensor/form.hpp>
+#include <mtf/tensor/sum_origin.hpp>
 #include <mtf/tensor/variable.hpp>
 #include <mtf/tensor/world_rules.hpp>
 

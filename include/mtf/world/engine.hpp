@@ -23,6 +23,7 @@
 #include <mtf/runtime/counters.hpp>
 #include <mtf/runtime/memory_pool.hpp>
 #include <mtf/tensor/form.hpp>
+#include <mtf/tensor/sum_origin.hpp>
 
 namespace mtf {
 inline namespace v0 {
