@@ -22,6 +22,7 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
     engine.announce("adam");
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
+    mtf::detail::require_open(engine, "adam");
     const Ref<Value> gradient = mtf::detail::gradient_for_update(gradients, i);
     VariableState& first = mtf::detail::slot(registry, state, "adam_m");
     VariableState& second = mtf::detail::slot(registry, state, "adam_v");

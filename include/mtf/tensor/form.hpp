@@ -89,15 +89,19 @@ template <class Plan, class... Operands>
 
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
-MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
-  detail::require_open(backend, operation);
+MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
   const Violations violations = check(backend.rules, dims, names_are_unique);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }
+/// How most operations begin: the same, in a world that is alive, and what follows is recorded as the operation's.
+MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+  detail::require_open(backend, operation);
+  require_placeable(backend, operation, dims, names_are_unique);
+}
 
-/// A new uninitialised value of this shape; throws if the shape cannot be placed.
+/// A new uninitialised value of this shape, for an operation that has begun; throws if the shape cannot be placed.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
-  require_legal(backend, operation, shape);
+  require_placeable(backend, operation, shape);
   return make_value(backend, place(backend.rules, shape), type);
 }
 
