@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <mtf/io/machine.hpp>
 #include <mtf/io/report_html.hpp>
 #include <mtf/io/report_json.hpp>
 #include <mtf/tensor/error.hpp>
@@ -18,6 +19,7 @@ struct Options {
   int size = 5;
   std::string mesh = "rows:16;cols:32";
   std::string layout{paper_layout};
+  std::string machine;
   bool only_report = false;
   bool print_report = false;
   std::string html;
@@ -72,11 +74,11 @@ int start(const Options& options) {
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const mtf::Report report = report_language_model(sizes, options.mesh, options.layout,
                                                    {.title = fmt::format("A training step of {:.2f} billion parameters", 1e-9 * static_cast<double>(plan.cost.parameters)),
-                                                    .machine = tpu_v2_core()});
+                                                    .machine = options.machine.empty() ? tpu_v2_core() : mtf::read_machine(options.machine)});
   fmt::print("\nPlanning size {} on {} took {:.2f} ms.\n", options.size, options.mesh, 1e3 * seconds);
   if (options.print_report || options.only_report) fmt::print("\n{}", mtf::to_text(report));
   if (!options.html.empty()) write(options.html, mtf::to_html(report));
-  if (!options.json.empty()) write(options.json, mtf::to_json(report).dump(2) + "\n");
+  if (!options.json.empty()) write(options.json, mtf::json_of(report).dump(2) + "\n");
   return different == 0 ? 0 : 1;
 }
 
@@ -89,6 +91,7 @@ int main(int argc, char** argv) {
   app.add_option("--size", options.size, "size of the model that is reported: d_ff 8192 2^size")->check(CLI::Range(-1, 5));
   app.add_option("--mesh", options.mesh, "its mesh");
   app.add_option("--layout", options.layout, "its layout");
+  app.add_option("--machine", options.machine, "file of the machine that the report's times are for, as bench/calibrate writes it; without one a core of TPU v2");
   app.add_flag("--report", options.print_report, "print the report");
   app.add_flag("--only-report", options.only_report, "print nothing but the report");
   app.add_option("--html", options.html, "write the report as a page");

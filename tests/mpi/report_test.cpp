@@ -69,7 +69,7 @@ TEST_CASE("a world reports what its dry run reports, and measures") {
         CHECK(done.events[i].seconds >= 0);
         if (i > 0) CHECK(done.events[i].begin >= done.events[i - 1].begin + done.events[i - 1].seconds - 1e-9);
       }
-      CHECK(mtf::to_json(done)["time"].contains("measured"));
+      CHECK(mtf::json_of(done)["time"].contains("measured"));
       CHECK(mtf::to_html(done).find("measured") != std::string::npos);
       CHECK(mtf::to_text(done).find("measured") != std::string::npos);
     }

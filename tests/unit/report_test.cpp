@@ -189,7 +189,7 @@ TEST_CASE("sums of the tables are the totals") {
     CHECK(text.find(" \n") == std::string::npos);
 
     // And in JSON, read again.
-    const nlohmann::json json = nlohmann::json::parse(mtf::to_json(report).dump());
+    const nlohmann::json json = nlohmann::json::parse(mtf::json_of(report).dump());
     double json_wire = 0;
     for (const nlohmann::json& axis : json["along_axes"]) json_wire += axis["wire_bytes"].get<double>();
     CHECK(json_wire == doctest::Approx(wire_of(cost)));
@@ -274,7 +274,7 @@ TEST_CASE("an empty trace gives an empty report") {
   const mtf::Report report = mtf::make_report(world);
   CHECK(report.events.empty());
   CHECK(what_is_wrong(mtf::to_html(report)) == "");
-  CHECK(mtf::to_json(report)["operations"].empty());
+  CHECK(mtf::json_of(report)["operations"].empty());
   CHECK(mtf::to_text(report).find("Nothing to remark") != std::string::npos);
 }
 

@@ -39,7 +39,7 @@ namespace detail {
 }  // namespace detail
 
 /// The members of a report under their names; numbers are of one rank, bytes and seconds where they are named so. docs/reports.md has the list.
-[[nodiscard]] inline nlohmann::json to_json(const Report& report) {
+[[nodiscard]] inline nlohmann::json json_of(const Report& report) {
   using nlohmann::json;
   const Cost& cost = report.cost;
   json mesh = json::array();
