@@ -46,6 +46,11 @@ class Picture {
     }
   }
   void text(double x, double y, std::string_view attributes, std::string_view words) { add("<text x=\"{:.5g}\" y=\"{:.5g}\" {}>{}</text>", x, y, attributes, escaped(words)); }
+  /// The same centred in a room of this width, set closer if it is too long.
+  void label(double x, double y, std::string_view attributes, std::string_view words, double room) {
+    const bool is_long = 6.8 * static_cast<double>(words.size()) > room;
+    text(x, y, fmt::format("text-anchor=\"middle\" {}{}", attributes, is_long ? fmt::format(" textLength=\"{:.5g}\" lengthAdjust=\"spacingAndGlyphs\"", room) : ""), words);
+  }
   [[nodiscard]] std::string finish(double width, double height, std::string_view description) const {
     return fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n", width, height, width,
                        height, escaped(description), body_);
@@ -67,10 +72,11 @@ struct MeshGrid {
     if (!mesh.empty()) cols = mesh.back().size;
     if (mesh.size() > 1) rows = mesh.front().size;
     for (std::size_t axis = 1; axis + 1 < mesh.size(); ++axis) panels *= mesh[axis].size;
-    if (mesh.size() == 1 && cols > 32 && cols % 32 == 0) {
+    const std::int64_t line = cols > 64 ? 32 : 8;
+    if (mesh.size() == 1 && cols > line && cols % line == 0) {
       is_broken = true;
-      rows = cols / 32;
-      cols = 32;
+      rows = cols / line;
+      cols = line;
     }
     shown_rows = std::min(rows, most);
     shown_cols = std::min(cols, most);
@@ -127,7 +133,7 @@ struct MeshGrid {
     for (std::size_t axis = 1; axis + 1 < report.mesh.size(); ++axis) between += fmt::format("{}{} : {}", axis > 1 ? ", " : "", report.mesh[axis].name, report.mesh[axis].size);
     picture.text(left, bottom += 18, "class=\"muted\"", between);
   }
-  if (grid.is_broken) picture.text(left, bottom += 18, "class=\"muted\"", "one axis, 32 ranks a line");
+  if (grid.is_broken) picture.text(left, bottom += 18, "class=\"muted\"", fmt::format("one axis, {} ranks a line", grid.cols));
   if (!grid.is_whole()) picture.text(left, bottom += 18, "class=\"muted\"", fmt::format("the first of {} ranks", report.processors));
   return picture.finish(std::max(left + width + 4, 200.0), bottom + 6, "the mesh " + report.mesh_text());
 }
@@ -177,9 +183,9 @@ struct MeshGrid {
     }
   }
   if (!down.empty()) {
-    picture.text(0, 0, fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate(15 {:.5g}) rotate(-90)\"", top + size / 2), label(down));
+    picture.label(0, 0, fmt::format("class=\"small\" transform=\"translate(15 {:.5g}) rotate(-90)\"", top + size / 2), label(down), size);
   }
-  if (!across.empty()) picture.text(left + size / 2, 13, "class=\"small\" text-anchor=\"middle\"", label(across));
+  if (!across.empty()) picture.label(left + size / 2, 13, "class=\"small\"", label(across), size + 20);
   picture.text(left, top + size + 17, "class=\"small muted\"", majors * minors == 1 ? "one slice, the whole" : fmt::format("{} slices", majors * minors));
 
   const MeshGrid grid(report.mesh);

@@ -18,7 +18,9 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string timeline_picture(const Report& report) {
-  constexpr double left = 130, lane_height = 34, top = 44, width = 960;
+  constexpr double lane_height = 34, top = 44, width = 960;
+  double left = 130;  // more if the names of axes need it
+  for (const Report::AlongAxes& along : report.along_axes) left = std::max(left, 20 + 7.6 * static_cast<double>(report.names(along.axes).size()));
   const double seconds = report.seconds();
   Picture picture;
   if (seconds <= 0) {
