@@ -10,8 +10,19 @@
 namespace mtf {
 inline namespace v0 {
 
+namespace detail {
+
+struct Rescale {
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x, const X& factor, const X& scale) const {
+    return x * factor * scale;
+  }
+};
+
+}  // namespace detail
+
 /// y = x / sqrt(mean of x^2 over Model + epsilon) * scale[Model]; no mean is subtracted, there is no bias. The scale starts at 1.
-/// Communication: none unless Model is split.
+/// Communication: none unless Model is split. Keeps x for its gradient.
 template <class World, floating T, dim_like Model>
 struct RmsNorm {
   static constexpr double epsilon = 1e-6;
@@ -22,7 +33,8 @@ struct RmsNorm {
   template <operand X>
   constexpr auto operator()(const X& x) const {
     const auto wide = cast<computed<T>>(x);  // the norm is taken in float where x is bfloat16
-    return cast<T>(wide * rsqrt(reduce_mean<Model>(square(wide)) + epsilon) * cast<computed<T>>(scale));
+    // One map of three operands: its gradient keeps x and a number for each row, not the product of the two as well.
+    return cast<T>(map(detail::Rescale{}, wide, rsqrt(reduce_mean<Model>(square(wide)) + epsilon), cast<computed<T>>(scale)));
   }
 };
 

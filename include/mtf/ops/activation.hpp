@@ -9,6 +9,7 @@ inline namespace v0 {
 namespace functions {
 
 struct Relu {
+  static constexpr bool is_idempotent = true;
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x) const {
     return x > X(0) || x != x ? x : X(0);  // NaN stays

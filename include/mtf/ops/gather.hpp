@@ -22,6 +22,14 @@ namespace detail {
   return plan;
 }
 
+/// Keeps a lookup as the product of a one-hot matrix with the table. That of the gradient has the same dims.
+MTF_COLD constexpr void trace_lookup(Backend& backend, const Placement& out, const Placement& table, const Placement& ids, const PlacedDim& gathered) {
+  Placement one_hot = ids;
+  if (one_hot.dims.full()) return;
+  one_hot.dims.push_back(gathered);
+  backend.trace(out, one_hot, table, true);
+}
+
 }  // namespace detail
 
 template <class E, class T, class Id>
@@ -40,6 +48,7 @@ class GatherGradient final : public Operation {
     ScatterAddPlan plan{detail::plan_gather(engine, gradient->placement, table, ids->placement, table.dims[gathered])};
     plan.table_size = table.local_size();
     engine.run(plan, out<C>(result), in<C>(convert<E, C, T>(engine, gradient)), in<Id>(ids));
+    if (engine.tracing) detail::trace_lookup(engine, gradient->placement, table, ids->placement, table.dims[gathered]);
     result->block->pending = axes_lost(gradient->placement, table);
     if constexpr (std::same_as<T, bfloat16>) result = settle(engine, result);
     sink.add(0, result);
@@ -62,6 +71,7 @@ template <class E, class T, class Id>
   Array result{new_value(engine, name, unite(ids.value->placement.shape(), rest), element_type_of<T>::value), {}};
   engine.run(detail::plan_gather(engine, result.value->placement, from, ids.value->placement, from.dims[gathered]), out<T>(result.value),
              in<T>(table.value), in<Id>(ids.value));
+  if (engine.tracing) detail::trace_lookup(engine, result.value->placement, from, ids.value->placement, from.dims[gathered]);
   result.value->block->pending = set_of(from.dims[gathered].axes);
   if constexpr (floating<T>) {
     if (records(engine, {table})) {

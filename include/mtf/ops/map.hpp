@@ -25,6 +25,11 @@ concept linear_function = requires(const F& f) {
 template <class F>
 concept without_gradient = requires { requires !F::has_gradient; };
 
+/// A function object of one argument that says `static constexpr bool is_idempotent = true` has f(f(x)) = f(x) and the same slope at x
+/// and at f(x), as relu has: its gradient is taken at the result, which the next operation keeps anyway, and x is not kept.
+template <class F>
+concept idempotent_function = requires { requires F::is_idempotent; };
+
 namespace detail {
 
 struct Scale {
@@ -194,6 +199,7 @@ template <class E, class R, class T, class F, std::size_t... I>
       } else {
         auto* operation = make<MapGradient<E, T, F, count>>(f);
         ((operation->arguments[I] = xs[I].value), ...);
+        if constexpr (idempotent_function<F> && count == 1) operation->arguments[0] = result.value;
         record<E, T>(result, name, operation, inputs);
       }
     }

@@ -19,6 +19,7 @@ namespace untyped {
 template <class E, class T>
 MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGradients& gradients, const AdamOptions& options, double rate) {
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
+    engine.announce("adam");
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
     mtf::detail::require_open(engine, "adam");

@@ -132,14 +132,8 @@ struct Cost {
   }
 
   constexpr void add(const CollectivePlan& plan) {
-    int at = 0;
-    while (at < collective_costs.count && (collective_costs.items[at].collective != plan.collective || collective_costs.items[at].axes.bits != plan.axes.bits)) ++at;
-    if (at == collective_costs.count) collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
-    CollectiveCost& cost = collective_costs.items[at];
-    ++cost.count;
-    cost.elements += plan.count;
-    cost.bytes += plan.count * bytes_of(plan.type);
-    cost.wire_bytes += wire_elements(plan, members(plan.axes)) * static_cast<double>(bytes_of(plan.type));
+    const std::int64_t width = bytes_of(plan.type);
+    add_collective(plan.collective, plan.axes, plan.count, plan.count * width, wire_elements(plan, members(plan.axes)) * static_cast<double>(width));
   }
   constexpr void add(const LocalWork& done) {
     int at = 0;
@@ -152,7 +146,27 @@ struct Cost {
     if (done.is_contraction) add_contraction(done);
   }
 
+  /// What a record says that was done.
+  constexpr void add(const Record& record) {
+    if (record.is_collective) {
+      add_collective(record.collective, record.axes, record.count, record.bytes, record.wire_bytes);
+    } else {
+      add({.plan = record.plan, .type = record.type, .is_contraction = record.is_contraction(), .split_axes = record.axes, .work = record.work,
+           .bytes = record.bytes});
+    }
+  }
+
  private:
+  constexpr void add_collective(Collective collective, AxisSet along, std::int64_t elements, std::int64_t bytes, double wire_bytes) {
+    int at = 0;
+    while (at < collective_costs.count && (collective_costs.items[at].collective != collective || collective_costs.items[at].axes.bits != along.bits)) ++at;
+    if (at == collective_costs.count) collective_costs.push_back({.collective = collective, .axes = along});
+    CollectiveCost& cost = collective_costs.items[at];
+    ++cost.count;
+    cost.elements += elements;
+    cost.bytes += bytes;
+    cost.wire_bytes += wire_bytes;
+  }
   constexpr void add_contraction(const LocalWork& done) {
     ContractionCost* found = nullptr;
     for (ContractionCost& cost : contraction_costs) {

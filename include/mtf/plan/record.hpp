@@ -46,6 +46,7 @@ struct Record {
   std::int64_t count = 0;         ///< payload in elements
   double wire_bytes = 0;          ///< bytes that the rank sends at least, see wire_elements
   std::string_view subject;       ///< what needs it: an operation, or the variable whose gradient it completes; as long as that lives
+  std::string_view summed_by;     ///< of a sum of partial sums: the operation that made them
   // In a running world: seconds since its records began.
   double begin = 0, end = 0;
 
@@ -54,7 +55,8 @@ struct Record {
   [[nodiscard]] friend constexpr bool same_work(const Record& a, const Record& b) {
     return a.operation == b.operation && a.occurrence == b.occurrence && a.is_gradient == b.is_gradient && a.is_collective == b.is_collective &&
            a.plan == b.plan && a.type == b.type && a.axes == b.axes && a.work == b.work && a.bytes == b.bytes && a.collective == b.collective &&
-           a.count == b.count && a.wire_bytes == b.wire_bytes && a.subject == b.subject;
+           a.count == b.count && a.wire_bytes == b.wire_bytes && a.subject == b.subject &&
+           a.summed_by == b.summed_by;
   }
 };
 

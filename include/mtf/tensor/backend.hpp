@@ -8,6 +8,7 @@
 #include <mtf/plan/collective.hpp>
 #include <mtf/plan/loop.hpp>
 #include <mtf/plan/record.hpp>
+#include <mtf/plan/traced.hpp>
 #include <mtf/tensor/counted.hpp>
 #include <mtf/tensor/plan_memo.hpp>
 
@@ -37,6 +38,7 @@ struct Block : Counted {
   AxisSet scattered;
   std::int64_t outer = 1;  ///< of a scattered block
   std::int64_t inner = 1;
+  const char* summed_by = "";  ///< while tracing: the operation that made these partial sums
 
   [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
   [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }
@@ -81,6 +83,8 @@ class Backend {
   Activity activity;            ///< whose records the next ones are
   bool tracing = false;         ///< keep what is done in `records`
   std::vector<Record> records;  ///< in order, since they were last cleared
+  std::vector<TracedProduct> products;  ///< those among the records
+  std::vector<TracedTensor> tensors;    ///< kinds of tensors made meanwhile
 
   constexpr Backend() = default;
   Backend(const Backend&) = delete;
@@ -92,6 +96,27 @@ class Backend {
   [[nodiscard]] constexpr const KeptPlacement& place(const ShapeValue& shape) { return placements.of(rules, shape); }
   /// The same placement, kept.
   [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) { return placements.keep(rules, placement); }
+
+  constexpr void forget_records() {
+    records.clear();
+    products.clear();
+    tensors.clear();
+  }
+  /// Keeps the dims of a product whose record is the last.
+  MTF_COLD constexpr void trace(const Placement& c, const Placement& a, const Placement& b, bool is_lookup = false) {
+    products.push_back(traced_product(c, a, b));
+    products.back().record = static_cast<std::int64_t>(records.size()) - 1;
+    products.back().is_lookup = is_lookup;
+  }
+  MTF_COLD constexpr void trace(const Placement& placement, ElementType type) {
+    for (TracedTensor& kind : tensors) {
+      if (kind.type == type && kind.placement == placement) {
+        ++kind.count;
+        return;
+      }
+    }
+    tensors.push_back({.placement = placement, .type = type, .operation = activity.operation, .is_gradient = activity.is_gradient, .count = 1});
+  }
 
   /// An operation begins: the records that follow are its.
   constexpr void announce(const char* operation) {

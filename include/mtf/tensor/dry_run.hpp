@@ -6,6 +6,7 @@
 #include <mtf/plan/cost.hpp>
 #include <mtf/tensor/check.hpp>
 #include <mtf/tensor/form.hpp>
+#include <mtf/tensor/sum_origin.hpp>
 #include <mtf/tensor/variable.hpp>
 #include <mtf/tensor/world_rules.hpp>
 
@@ -26,10 +27,12 @@ class DryEngine final : public Backend {
   template <class Plan, class... Operands>
   constexpr void run(const Plan& plan, const Operands&... operands) {
     note(detail::work_of(plan, operands...));
+    if (tracing) detail::follow_sums(*this, operands...);
   }
   constexpr void copy(const CopyPlan& plan, Block& out, const Block& in) override {
     if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
     note(detail::work_of_copy(plan, out));
+    if (tracing) detail::follow_sum(*this, out, in);
   }
   constexpr void narrow(Block& block) override {
     note(detail::work_of_narrowing(block));
@@ -38,9 +41,9 @@ class DryEngine final : public Backend {
     live_ -= held;
     Backend::narrow(block);
   }
-  constexpr void communicate(const CollectivePlan& plan, Block&, const Block&) override {
+  constexpr void communicate(const CollectivePlan& plan, Block&, const Block& in) override {
     cost.add(plan);
-    if (tracing) records.push_back(record_of(activity, plan, mesh().size(plan.axes)));
+    if (tracing) records.push_back(detail::record_of_collective(*this, plan, in));
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
     Block* block = make<Block>();
@@ -113,7 +116,7 @@ class DryRun {
   [[nodiscard]] constexpr std::uint64_t seed() const { return 0; }
   /// Keeps a record of every plan and collective from now on.
   constexpr void start_tracing() {
-    engine().records.clear();
+    engine().forget_records();
     engine().tracing = true;
   }
   constexpr void stop_tracing() { engine().tracing = false; }

@@ -192,6 +192,7 @@ constexpr void complete(const Value& value, const char* operation) { complete(*v
 
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
+  if (backend.tracing) backend.trace(placement, type);
   return Ref<Value>(make<Value>(placement, backend.allocate(type, placement.local_size())));
 }
 [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {

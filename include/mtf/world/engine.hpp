@@ -23,6 +23,7 @@
 #include <mtf/runtime/counters.hpp>
 #include <mtf/runtime/memory_pool.hpp>
 #include <mtf/tensor/form.hpp>
+#include <mtf/tensor/sum_origin.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -75,7 +76,10 @@ class Engine : public Backend {
     const detail::Region region(Plan::name);
     const double begin = start_of_record();
     kernels::execute(space(), plan, pointer(operands)...);
-    if (tracing) keep_record(record_of(activity, detail::work_of(plan, operands...)), begin);
+    if (tracing) {
+      keep_record(record_of(activity, detail::work_of(plan, operands...)), begin);
+      detail::follow_sums(*this, operands...);
+    }
   }
   /// Runs f, work of a rank that is no plan, and keeps a record of it if records are kept.
   template <class F>
@@ -91,7 +95,10 @@ class Engine : public Backend {
     if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
     const double begin = start_of_record();
     kernels::execute(space(), plan, static_cast<int>(out.width()), out.data, in.data);
-    if (tracing) keep_record(record_of(activity, detail::work_of_copy(plan, out)), begin);
+    if (tracing) {
+      keep_record(record_of(activity, detail::work_of_copy(plan, out)), begin);
+      detail::follow_sum(*this, out, in);
+    }
   }
   void narrow(Block& block) final {
     const detail::Region region("narrow");
@@ -140,11 +147,11 @@ class Engine : public Backend {
     const Group& group = communicators_.along(plan.axes);
     const double begin = start_of_record();
     counters_.record(plan, perform(plan, group, out, in), group.size);
-    if (tracing) keep_record(record_of(activity, plan, group.size), begin);
+    if (tracing) keep_record(detail::record_of_collective(*this, plan, in), begin);
   }
   /// Forgets the records and counts their seconds from now on.
   void restart_records() {
-    records.clear();
+    forget_records();
     records_begin_ = std::chrono::steady_clock::now();
   }
 
