@@ -39,6 +39,7 @@ template <class T>
 /// they were compiled.
 MTF_NOINLINE constexpr void require_legal(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
   detail::require_open(backend, operation);
+  if (backend.survey != nullptr) backend.survey->meet(operation, dims);
   const Violations violations = check(backend.rules, dims, names_are_unique);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }

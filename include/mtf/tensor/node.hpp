@@ -160,6 +160,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, con
   value->placement = placement;
   backend.note(placement);
   value->block = Buffer(backend.allocate(type, placement.local_size()));
+  if (backend.survey != nullptr) backend.survey->begin(&*value->block, placement, value->block->bytes);
   return value;
 }
 /// An uninitialised partial sum of bfloat16 that is held in float.
