@@ -11,7 +11,7 @@ std::vector<std::string> sent_by(World& world, const Body& body) {
   watch_collectives(world);
   body();
   std::vector<std::string> lines = collectives(world);
-  world.counters().tracing = false;
+  world.stop_tracing();
   return lines;
 }
 using Lines = std::vector<std::string>;

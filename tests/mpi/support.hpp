@@ -227,21 +227,23 @@ void check_operation(const Pair& pair, const std::string& name, const Inputs& in
 }
 
 /// Collectives recorded since the last call of `watch_collectives`, as text: "allreduce over rows of 64".
-inline void watch_collectives(World& world) {
+template <class AnyWorld>
+void watch_collectives(AnyWorld& world) {
   world.counters().reset();
-  world.counters().tracing = true;
+  world.start_tracing();
 }
 template <class AnyWorld>
 std::vector<std::string> collectives(AnyWorld& world) {
   std::vector<std::string> result;
-  for (const mtf::CollectivePlan& plan : world.counters().trace) {
+  for (const mtf::Record& record : world.records()) {
+    if (!record.is_collective) continue;
     std::string axes;
     for (int i = 0; i < world.mesh().rank(); ++i) {
-      if (!plan.axes.has(i)) continue;
+      if (!record.axes.has(i)) continue;
       if (!axes.empty()) axes += ',';
       axes += world.mesh().axes[i].name.text;
     }
-    result.push_back(fmt::format("{} over {} of {}", mtf::name_of(plan.collective), axes, plan.count));
+    result.push_back(fmt::format("{} over {} of {}", record.plan, axes, record.count));
   }
   return result;
 }

@@ -230,8 +230,7 @@ std::vector<std::string> step_of(W& world) {
   mtf::Sgd<W, double> sgd(world, 0.9);
   std::vector<std::string> sent;
   for (int step = 0; step < 2; ++step) {  // the second step is like the first
-    world.counters().reset();
-    world.counters().tracing = true;
+    watch_collectives(world);
     const auto loss = loss_of_step<W, double>(world, model, step);
     sgd.apply(mtf::gradients_of_variables(world, loss), 0.1);
     (void)mtf::item(loss);
@@ -239,6 +238,22 @@ std::vector<std::string> step_of(W& world) {
     sent = collectives(world);
   }
   return sent;
+}
+
+std::string text_of(const mtf::Record& record) {
+  return fmt::format("{} {}{}: {} of {}, axes {:b}, work {}, bytes {}, count {}, wire {}, for {}", record.operation, record.occurrence,
+                     record.is_gradient ? ", gradient" : "", record.plan, mtf::name_of(record.type), record.axes.bits, record.work, record.bytes,
+                     record.count, record.wire_bytes, record.subject);
+}
+/// The same records in the same order.
+void check_same_work(const std::vector<mtf::Record>& done, const std::vector<mtf::Record>& planned, const std::string& place) {
+  CHECK(!done.empty());
+  for (std::size_t i = 0; i < std::min(done.size(), planned.size()); ++i) {
+    if (!same_work(done[i], planned[i])) CHECK_MESSAGE(text_of(done[i]) == text_of(planned[i]), place, ", record ", i);
+    CHECK(done[i].begin <= done[i].end);
+    if (i > 0) CHECK(done[i - 1].end <= done[i].begin);
+  }
+  CHECK_MESSAGE(done.size() == planned.size(), place);
 }
 
 }  // namespace
@@ -334,7 +349,8 @@ TEST_CASE("a step of the language model sends what the closed form says") {
     std::int64_t scalars_per_token = 0;
     std::int64_t row_elements = 0;
     std::int64_t row_count = 0;
-    for (const mtf::CollectivePlan& plan : world.counters().trace) {
+    for (const mtf::Record& plan : world.records()) {
+      if (!plan.is_collective) continue;
       CHECK(plan.collective == mtf::Collective::all_reduce);
       CHECK((plan.axes == over_rows || plan.axes == over_cols));
       if (plan.axes == over_rows) {
@@ -370,7 +386,7 @@ TEST_CASE("a step of the language model sends what the closed form says") {
   }
 }
 
-TEST_CASE("a dry run sends what the world sends, in the same order, and needs as much memory") {
+TEST_CASE("a dry run does and sends what the world does and sends, in the same order, and needs as much memory") {
   for (const std::string& mesh : meshes()) {
     for (const std::string_view layout : {std::string_view{}, grid, data, model_parallel, std::string_view{"batch:rows;vocab:cols"}}) {
       const auto step = [&](auto& world, const auto& inputs, const auto& targets) {
@@ -380,7 +396,7 @@ TEST_CASE("a dry run sends what the world sends, in the same order, and needs as
         for (int i = 0; i < 2; ++i) adam.apply(mtf::gradients_of_variables(world, model.loss(inputs, targets, true, mtf::seed{3})), 0.01);
       };
       mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> dry({.mesh = mesh, .layout = layout});
-      dry.engine().tracing = true;
+      dry.start_tracing();
       step(dry, mtf::placeholder<std::int32_t>(dry, small.batch, small.length), mtf::placeholder<std::int32_t>(dry, small.batch, small.length));
 
       World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
@@ -389,15 +405,7 @@ TEST_CASE("a dry run sends what the world sends, in the same order, and needs as
       step(world, mtf::from_global(world, tokens_of_step(0, count, small.vocab.extent()), small.batch, small.length),
            mtf::from_global(world, tokens_of_step(1, count, small.vocab.extent()), small.batch, small.length));
 
-      const auto& planned = dry.engine().trace;
-      const auto& sent = world.counters().trace;
-      REQUIRE(planned.size() == sent.size());
-      for (std::size_t i = 0; i < sent.size(); ++i) {
-        CHECK(planned[i].collective == sent[i].collective);
-        CHECK(planned[i].axes == sent[i].axes);
-        CHECK(planned[i].count == sent[i].count);
-        CHECK(std::string(planned[i].operation) == sent[i].operation);
-      }
+      check_same_work(world.records(), dry.records(), fmt::format("mesh {}, layout {}", mesh, layout));
       const auto measured = static_cast<double>(world.engine().pool().peak_bytes());
       CHECK_MESSAGE(std::abs(static_cast<double>(dry.cost().peak_bytes) / measured - 1) < 0.05, mesh, ", ", std::string(layout), ": planned ",
                     dry.cost().peak_bytes, ", measured ", measured);

@@ -85,16 +85,6 @@ TEST_CASE("the hash of the sequence tells order, kind, axes and count apart") {
   CHECK(counters.sequence() == empty);
 }
 
-TEST_CASE("a trace keeps every collective, if asked") {
-  mtf::Counters counters;
-  counters.record(plan(mtf::Collective::all_reduce, rows, 10), 1, 2);
-  CHECK(counters.trace.empty());
-  counters.tracing = true;
-  counters.record(plan(mtf::Collective::shift, cols, 7), 1, 2);
-  REQUIRE(counters.trace.size() == 1);
-  CHECK(counters.trace[0].count == 7);
-}
-
 TEST_CASE("kinds, combinations and element types have names and sizes") {
   using mtf::Collective;
   for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::all_to_all,

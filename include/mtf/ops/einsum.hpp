@@ -51,6 +51,7 @@ template <class E, class T>
     b = reorder(engine, b, b_order);
     plan = plan_contraction(row_major(c_dims), row_major(a->placement), row_major(b->placement));
   }
+  plan.split_axes = a->placement.split_axes() | b->placement.split_axes();
   Ref<Value> c = make_value(engine, c_dims, element_type_of<T>::value);
   if (engine.survey != nullptr) engine.survey->contract(plan.work(), sizeof(T), c_dims, a->placement, b->placement);
   engine.run(plan, out<T>(c), in<T>(a), in<T>(b));

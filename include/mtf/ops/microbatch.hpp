@@ -83,7 +83,7 @@ constexpr void add_part(Ref<Value>& sum, const Ref<Value>& part) {
 }
 
 /// Rows of the whole batch in the inputs; checks what can be wrong with them.
-MTF_NOINLINE constexpr std::int64_t batch_rows(const Backend& backend, std::span<const Array> xs, const DimValue& part) {
+MTF_NOINLINE constexpr std::int64_t batch_rows(Backend& backend, std::span<const Array> xs, const DimValue& part) {
   constexpr const char* name = detail::microbatch_name;
   mtf::detail::require_open(backend, name);
   if (backend.rows != nullptr) raise(name, std::string("it does not nest; split the batch once, into more parts"));

@@ -173,7 +173,7 @@ MTF_COLD inline void require_numbers(const char* operation, const char* what, co
 }
 
 /// Throws unless the dims together are legal.
-MTF_NOINLINE constexpr void require_windows(const Backend& backend, const char* operation, const ShapeValue& dims, const SpatialList& spatial) {
+MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, const ShapeValue& dims, const SpatialList& spatial) {
   mtf::detail::require_open(backend, operation);
   if (backend.survey != nullptr) {
     InlineVector<DimPair, max_windows> alike;

@@ -21,6 +21,7 @@ struct ContractionPlan {
   std::int64_t a_m = 1, a_k = 1;
   std::int64_t b_k = 1, b_n = 1;
   bool accumulates = false;  ///< adds to what c holds
+  AxisSet split_axes;        ///< that split some dim of the operands: along all others every rank repeats the same product
   bool is_gemm = true;       ///< false: no choice of m, n, k gives each matrix a unit stride
 
   /// Multiply-adds.

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include <mtf/core/placement.hpp>
-#include <mtf/plan/collective.hpp>
+#include <mtf/plan/record.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -36,6 +36,14 @@ struct WorkCost {
   std::int64_t bytes = 0;    ///< of the slices it reads and writes
 };
 
+/// Matrix products of one element type (bfloat16 is multiplied as float).
+struct ContractionCost {
+  ElementType type{};
+  std::int64_t count = 0;
+  std::int64_t work = 0;      ///< multiply-adds of a rank
+  std::int64_t distinct = 0;  ///< of all ranks together, those counted once that several ranks repeat: work x the axes that split it
+};
+
 /// An axis by its own copy of the name: a cost outlives the world it was counted in.
 struct CostAxis {
   InlineVector<char, 48> name;
@@ -49,6 +57,7 @@ struct Cost {
   InlineVector<CostAxis, max_axes> mesh;
   InlineVector<CollectiveCost, 32> collective_costs;
   InlineVector<WorkCost, 24> work_costs;
+  InlineVector<ContractionCost, 4> contraction_costs;
   std::int64_t parameters = 0;           ///< elements of all trainable variables, global
   std::int64_t parameters_per_rank = 0;  ///< elements of their slices
   std::int64_t parameter_bytes = 0;      ///< of a rank, trainable variables
@@ -93,6 +102,23 @@ struct Cost {
     return 0;
   }
 
+  /// Multiply-adds of all einsums on all ranks, repeated ones once: what one processor alone would do.
+  [[nodiscard]] constexpr std::int64_t distinct_multiply_adds() const {
+    std::int64_t result = 0;
+    for (const ContractionCost& cost : contraction_costs) result += cost.distinct;
+    return result;
+  }
+  /// Number of processors.
+  [[nodiscard]] constexpr std::int64_t processors() const { return members(AxisSet{~std::uint32_t{0}}); }
+  /// Processors in a group along these axes.
+  [[nodiscard]] constexpr std::int64_t members(AxisSet set) const {
+    std::int64_t product = 1;
+    for (int i = 0; i < mesh.size(); ++i) {
+      if (set.has(i)) product *= mesh[i].size;
+    }
+    return product;
+  }
+
   constexpr Cost() = default;
   constexpr explicit Cost(const MeshValue& value) {
     for (const AxisValue& axis : value.axes) {
@@ -104,40 +130,53 @@ struct Cost {
     }
   }
 
-  constexpr void add(const CollectivePlan& plan) {
-    std::int64_t members = 1;
-    for (int i = 0; i < mesh.size(); ++i) {
-      if (plan.axes.has(i)) members *= mesh[i].size;
+  constexpr void add(const Record& record) {
+    if (record.is_collective) {
+      add_collective(record);
+      return;
     }
-
-    CollectiveCost* found = nullptr;
-    for (CollectiveCost& cost : collective_costs) {
-      if (cost.collective == plan.collective && cost.axes == plan.axes) found = &cost;
-    }
-    if (found == nullptr) {
-      collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
-      found = &collective_costs.back();
-    }
-    ++found->count;
-    found->elements += plan.count;
-    found->bytes += plan.count * bytes_of(plan.type);
-    found->wire_bytes += wire_elements(plan, members) * static_cast<double>(bytes_of(plan.type));
-  }
-  constexpr void add(std::string_view name, std::int64_t work, std::int64_t bytes) {
     WorkCost* found = nullptr;
     for (WorkCost& cost : work_costs) {
-      if (cost.name == name) found = &cost;
+      if (cost.name == record.plan) found = &cost;
     }
     if (found == nullptr) {
-      work_costs.push_back({.name = name});
+      work_costs.push_back({.name = record.plan});
       found = &work_costs.back();
     }
     ++found->count;
-    found->work += work;
-    found->bytes += bytes;
+    found->work += record.work;
+    found->bytes += record.bytes;
+    if (record.is_contraction()) add_contraction(record);
   }
 
  private:
+  constexpr void add_collective(const Record& record) {
+    CollectiveCost* found = nullptr;
+    for (CollectiveCost& cost : collective_costs) {
+      if (cost.collective == record.collective && cost.axes == record.axes) found = &cost;
+    }
+    if (found == nullptr) {
+      collective_costs.push_back({.collective = record.collective, .axes = record.axes});
+      found = &collective_costs.back();
+    }
+    ++found->count;
+    found->elements += record.count;
+    found->bytes += record.bytes;
+    found->wire_bytes += record.wire_bytes;
+  }
+  constexpr void add_contraction(const Record& record) {
+    ContractionCost* found = nullptr;
+    for (ContractionCost& cost : contraction_costs) {
+      if (cost.type == record.type) found = &cost;
+    }
+    if (found == nullptr) {
+      contraction_costs.push_back({.type = record.type});
+      found = &contraction_costs.back();
+    }
+    ++found->count;
+    found->work += record.work;
+    found->distinct += record.work * members(record.axes);
+  }
   template <class Number>
   [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {
     Number result{};

@@ -36,10 +36,6 @@ class Counters {
     for (const std::int64_t part : {static_cast<std::int64_t>(plan.collective), static_cast<std::int64_t>(plan.axes.bits), plan.count}) {
       sequence_ = hash_text({reinterpret_cast<const char*>(&part), sizeof part}, sequence_);
     }
-    if (tracing) {
-      trace.push_back(plan);
-      trace.back().sent = trace.back().received = {};  // they do not outlive the exchange
-    }
   }
 
   /// Totals over all axis sets that `matches` accepts.
@@ -63,12 +59,8 @@ class Counters {
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
   void reset() {
     totals_.clear();
-    trace.clear();
     sequence_ = hash_text({});
   }
-
-  bool tracing = false;               ///< keep every collective in `trace`
-  std::vector<CollectivePlan> trace;
 
  private:
   CollectiveTotals& find(Collective collective, AxisSet axes) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <mtf/core/element.hpp>
 #include <mtf/core/placement.hpp>
 #include <mtf/plan/collective.hpp>
 #include <mtf/plan/loop.hpp>
+#include <mtf/plan/record.hpp>
 #include <mtf/plan/survey.hpp>
 #include <mtf/tensor/counted.hpp>
 
@@ -77,6 +79,9 @@ class Backend {
   Survey* survey = nullptr;             ///< of a dry run for a layout search: what operations tell it
   Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
+  Activity activity;            ///< whose records the next ones are
+  bool tracing = false;         ///< keep what is done in `records`
+  std::vector<Record> records;  ///< in order, since they were last cleared
 
   constexpr Backend() = default;
   Backend(const Backend&) = delete;
@@ -92,6 +97,12 @@ class Backend {
         if (rules.rules[rule].dim == dim.name) used_rules |= std::uint64_t{1} << rule;
       }
     }
+  }
+
+  /// An operation begins: the records that follow are its.
+  constexpr void announce(const char* operation) {
+    activity.operation = operation;
+    ++activity.occurrence;
   }
 
   /// A block of `count` elements, uninitialised.

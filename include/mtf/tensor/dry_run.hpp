@@ -2,7 +2,6 @@
 #pragma once
 
 #include <utility>
-#include <vector>
 
 #include <mtf/plan/cost.hpp>
 #include <mtf/tensor/check.hpp>
@@ -13,12 +12,10 @@
 namespace mtf {
 inline namespace v0 {
 
-/// Records plans instead of running them.
+/// Records plans instead of running them: always in `cost`, one by one in `records` while `tracing`.
 class DryEngine final : public Backend {
  public:
   Cost cost;
-  bool tracing = false;                ///< keep every collective in `trace`
-  std::vector<CollectivePlan> trace;
 
   constexpr explicit DryEngine(const PlacementRules& placement_rules) : cost(placement_rules.mesh) {
     rules = placement_rules;
@@ -28,15 +25,21 @@ class DryEngine final : public Backend {
 
   template <class Plan, class... Operands>
   constexpr void run(const Plan& plan, const Operands&... operands) {
-    cost.add(Plan::name, plan.work(), (bytes(operands) + ... + 0));
+    note(detail::record_of_run(*this, plan, operands...));
   }
-  constexpr void copy(const CopyPlan&, Block& out, const Block& in) override { cost.add(CopyPlan::name, 0, out.bytes + in.bytes); }
+  constexpr void copy(const CopyPlan& plan, Block& out, const Block& in) override {
+    if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
+    note(detail::record_of_copy(*this, plan, out));
+  }
+  constexpr void narrow(Block& block) override {
+    note(detail::record_of_narrowing(*this, block));
+    const std::int64_t held = pooled_bytes(block.bytes);
+    take(block.count() * bytes_of(block.type));  // before the old memory is given back
+    live_ -= held;
+    Backend::narrow(block);
+  }
   constexpr void communicate(const CollectivePlan& plan, Block&, const Block&) override {
-    cost.add(plan);
-    if (tracing) {
-      trace.push_back(plan);
-      trace.back().sent = trace.back().received = {};
-    }
+    note(record_of(activity, plan, mesh().size(plan.axes)));
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
     Block* block = make<Block>();
@@ -44,8 +47,7 @@ class DryEngine final : public Backend {
     ++references;
     block->type = type;
     block->bytes = count * bytes_of(type);
-    live_ += pooled_bytes(block->bytes);
-    if (live_ > cost.peak_bytes) cost.peak_bytes = live_;
+    take(block->bytes);
     return block;
   }
   constexpr void release(Block* block) override {
@@ -61,17 +63,13 @@ class DryEngine final : public Backend {
   [[nodiscard]] constexpr std::int64_t live() const { return live_; }
 
  private:
-  template <class T>
-  static constexpr std::int64_t bytes(const Out<T>& operand) {
-    return operand.block.bytes;
+  constexpr void take(std::int64_t bytes) {
+    live_ += pooled_bytes(bytes);
+    if (live_ > cost.peak_bytes) cost.peak_bytes = live_;
   }
-  template <class T>
-  static constexpr std::int64_t bytes(const In<T>& operand) {
-    return operand.block.bytes;
-  }
-  template <class X>
-  static constexpr std::int64_t bytes(const X&) {
-    return 0;
+  constexpr void note(const Record& record) {
+    cost.add(record);
+    if (tracing) records.push_back(record);
   }
 
   std::int64_t live_ = 0;
@@ -113,6 +111,13 @@ class DryRun {
   [[nodiscard]] constexpr const Registry& registry() const { return registry_; }
   [[nodiscard]] constexpr const MeshValue& mesh() const { return engine().mesh(); }
   [[nodiscard]] constexpr std::uint64_t seed() const { return 0; }
+  /// Keeps a record of every plan and collective from now on.
+  constexpr void start_tracing() {
+    engine().records.clear();
+    engine().tracing = true;
+  }
+  constexpr void stop_tracing() { engine().tracing = false; }
+  [[nodiscard]] constexpr const std::vector<Record>& records() const { return engine().records; }
 
   /// What has been done so far.
   [[nodiscard]] constexpr Cost cost() const {

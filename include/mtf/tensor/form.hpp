@@ -35,9 +35,53 @@ template <class T>
   return {*value->block};
 }
 
+namespace detail {
+
+/// Bytes of an operand of a plan: its whole slice.
+template <class T>
+[[nodiscard]] constexpr std::int64_t bytes_of_operand(const In<T>& operand) {
+  return operand.block.bytes;
+}
+template <class T>
+[[nodiscard]] constexpr std::int64_t bytes_of_operand(const Out<T>& operand) {
+  return operand.block.bytes;
+}
+template <class X>
+[[nodiscard]] constexpr std::int64_t bytes_of_operand(const X&) {
+  return 0;
+}
+
+// The element type of a plan is that of its first result; the function objects of maps come before it.
+template <class... Operands>
+struct ResultType;
+template <class T, class... Operands>
+struct ResultType<Out<T>, Operands...> {
+  static constexpr ElementType value = element_type_of<T>::value;
+};
+template <class X, class... Operands>
+struct ResultType<X, Operands...> : ResultType<Operands...> {};
+
+/// What running a plan on these operands does.
+template <class Plan, class... Operands>
+[[nodiscard]] constexpr Record record_of_run(const Backend& backend, const Plan& plan, const Operands&... operands) {
+  AxisSet axes;
+  if constexpr (requires { plan.split_axes; }) axes = plan.split_axes;
+  return record_of(backend.activity, Plan::name, ResultType<Operands...>::value, plan.work(), (bytes_of_operand(operands) + ... + 0), axes);
+}
+[[nodiscard]] constexpr Record record_of_copy(const Backend& backend, const CopyPlan& plan, const Block& out) {
+  return record_of(backend.activity, CopyPlan::name, out.type, 0, 2 * plan.loop.size() * out.width());
+}
+/// Rounds a partial sum of bfloat16 that was held in float.
+[[nodiscard]] constexpr Record record_of_narrowing(const Backend& backend, const Block& block) {
+  const std::int64_t count = block.count();
+  return record_of(backend.activity, "narrow", ElementType::bfloat16, count, count * (bytes_of(ElementType::float32) + bytes_of(ElementType::bfloat16)));
+}
+
+}  // namespace detail
+
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
-MTF_NOINLINE constexpr void require_legal(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
   detail::require_open(backend, operation);
   if (backend.survey != nullptr) backend.survey->meet(operation, dims);
   const Violations violations = check(backend.rules, dims, names_are_unique);

@@ -88,7 +88,11 @@ class GradientPass {
  public:
   GradientPass(const GradientPass&) = delete;
   GradientPass& operator=(const GradientPass&) = delete;
-  constexpr ~GradientPass() { forget(); }
+  constexpr ~GradientPass() {
+    forget();
+    backend_->activity.operation = outer_.operation;
+    backend_->activity.is_gradient = outer_.is_gradient;
+  }
 
   /// Gradients of a scalar loss, in the order of `wanted`. Saved data is freed on the way unless the graph is kept.
   /// An entry of `wanted` that the loss does not depend on is an error, or null if `unused::zeros` is asked for.
@@ -135,7 +139,10 @@ class GradientPass {
  private:
   using Entry = GradientSink::Entry;
 
-  constexpr GradientPass(Backend& backend, std::int64_t scope) : scope_(scope) { sink_.pass_ = backend.next_pass++; }
+  constexpr GradientPass(Backend& backend, std::int64_t scope) : scope_(scope), backend_(&backend), outer_(backend.activity) {
+    sink_.pass_ = backend.next_pass++;
+    backend.activity.is_gradient = true;
+  }
 
   /// The operation that made a node, if the walk goes through it.
   [[nodiscard]] constexpr Operation* operation_of(const Node& node) const { return scope_ == 0 || node.scope == scope_ ? node.operation : nullptr; }
@@ -204,6 +211,7 @@ class GradientPass {
         if (!entries[i].partials.empty()) gradient = read(entries[i]);
         if (!entries[i].wanted) entries[i].release();
         sink_.operation_ = node.operation;
+        backend_->announce(node.operation->name);
         node.operation->backward(gradient, sink_);
       }
       if (keep == keep_graph::no) {
@@ -253,6 +261,8 @@ class GradientPass {
 
   GradientSink sink_;
   std::int64_t scope_;
+  Backend* backend_;
+  Activity outer_;  ///< what ran when the pass began
 };
 
 }  // namespace v0

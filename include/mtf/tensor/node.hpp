@@ -110,8 +110,13 @@ struct Array {
 
 namespace detail {
 
-constexpr void require_open(const Backend& backend, const char* operation) {
+constexpr void require_alive(const Backend& backend, const char* operation) {
   if (backend.closed) raise(operation, std::string("the world of this tensor has ended; only destroying it is allowed"));
+}
+/// The beginning of every operation: the world must be alive, and what runs from here on is recorded as the operation's.
+constexpr void require_open(Backend& backend, const char* operation) {
+  require_alive(backend, operation);
+  backend.announce(operation);
 }
 
 /// A tensor made inside a captured function has no gradient outside of it: the graph there sees the function as a whole.
@@ -131,14 +136,14 @@ MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
   Backend& backend = *block.backend;
   if (block.wide) backend.narrow(block);
   if (!block.pending.empty()) {
-    detail::require_open(backend, operation);
+    detail::require_alive(backend, operation);
     backend.communicate(
         {.collective = Collective::all_reduce, .axes = block.pending, .count = block.count(), .type = block.type, .operation = operation}, block,
         block);
     block.pending = {};
   }
   if (!block.scattered.empty()) {
-    detail::require_open(backend, operation);
+    detail::require_alive(backend, operation);
     const std::int64_t parts = backend.mesh().size(block.scattered);
     const std::int64_t count = block.count() * parts;
     const Buffer gathered(backend.allocate(block.type, count));

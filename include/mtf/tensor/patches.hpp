@@ -131,8 +131,9 @@ MTF_NOINLINE [[nodiscard]] constexpr ConvolutionPlan plan_convolution(const Back
   return plan;
 }
 
-[[nodiscard]] constexpr ContractionPlan product(std::int64_t m, std::int64_t n, std::int64_t k) {
+[[nodiscard]] constexpr ContractionPlan product(const ConvolutionPlan& convolution, std::int64_t m, std::int64_t n, std::int64_t k) {
   ContractionPlan plan;
+  plan.split_axes = convolution.small.split_axes() | convolution.filter.split_axes();
   plan.batch.operands = plan.summed.operands = 3;
   plan.m = m;
   plan.n = n;
@@ -147,7 +148,7 @@ template <class E, class T>
   const Buffer patches(engine.allocate(slice.type, plan.workspace()));
   plan.each_tile([&](std::int64_t begin, std::int64_t count) {
     engine.run(plan.patches_of<PatchesPlan>(begin, count), Out<T>{*patches}, In<T>{slice});
-    ContractionPlan multiply = product(count, plan.outputs, plan.columns);
+    ContractionPlan multiply = product(plan, count, plan.outputs, plan.columns);
     multiply.c_m = plan.outputs;
     multiply.a_m = plan.columns;
     multiply.b_k = plan.filter_column;
@@ -164,7 +165,7 @@ template <class E, class T>
   engine.run(FillPlan{plan.slice.size()}, Out<T>{*slice}, T(0));
   const Buffer patches(engine.allocate(small.type, plan.workspace()));
   plan.each_tile([&](std::int64_t begin, std::int64_t count) {
-    ContractionPlan multiply = product(count, plan.columns, plan.outputs);
+    ContractionPlan multiply = product(plan, count, plan.columns, plan.outputs);
     multiply.c_m = plan.columns;
     multiply.a_m = plan.outputs;
     multiply.b_k = plan.filter_output;
@@ -184,7 +185,7 @@ template <class E, class T>
   const Buffer patches(engine.allocate(slice.type, plan.workspace()));
   plan.each_tile([&](std::int64_t begin, std::int64_t count) {
     engine.run(plan.patches_of<PatchesPlan>(begin, count), Out<T>{*patches}, In<T>{slice});
-    ContractionPlan multiply = product(plan.columns, plan.outputs, count);
+    ContractionPlan multiply = product(plan, plan.columns, plan.outputs, count);
     multiply.accumulates = begin > 0;
     multiply.c_m = plan.filter_column;
     multiply.c_n = plan.filter_output;

@@ -228,7 +228,7 @@ constexpr Ref<Value> value_for(const V& variable, const char* operation, const X
   constexpr bool fits = std::same_as<world_of<X>, world_of<V>> && same_names<dims_of<X>, dims_of<V>>;
   static_assert(fits, "mtf: assign: the value must be a tensor of the variable's world with the variable's dims in their order");
   static_assert(floating<element_of<X>>, "mtf: assign: the value must be floating point; convert with cast<T>(x)");
-  const Backend& backend = variable.state().leaf.value->backend();
+  Backend& backend = variable.state().leaf.value->backend();
   require_open(backend, operation);
   const Array& array = array_of(value);
   if (&array.value->backend() != &backend) raise(operation, std::string("the variable and the value belong to different worlds"));

@@ -1,6 +1,7 @@
 // Engine: executes plans with kernels and collectives. The untyped part of a World, shared by all layouts.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -72,17 +73,29 @@ class Engine final : public Backend {
   template <class Plan, class... Operands>
   void run(const Plan& plan, const Operands&... operands) {
     const detail::Region region(Plan::name);
+    const double begin = start_of_record();
     kernels::execute(space(), plan, pointer(operands)...);
+    if (tracing) keep(detail::record_of_run(*this, plan, operands...), begin);
+  }
+  /// Runs f, work of a rank that is no plan, and keeps a record of it if records are kept.
+  template <class F>
+  void run_recorded(std::string_view name, ElementType type, std::int64_t work, std::int64_t bytes, const F& f) {
+    const double begin = start_of_record();
+    f();
+    if (tracing) keep(record_of(activity, name, type, work, bytes), begin);
   }
 
   void copy(const CopyPlan& plan, Block& out, const Block& in) override {
     const detail::Region region(CopyPlan::name);
     // How a partial sum is held is not part of its value.
     if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
+    const double begin = start_of_record();
     kernels::execute(space(), plan, static_cast<int>(out.width()), out.data, in.data);
+    if (tracing) keep(detail::record_of_copy(*this, plan, out), begin);
   }
   void narrow(Block& block) override {
     const detail::Region region("narrow");
+    const double begin = start_of_record();
     const std::int64_t count = block.count();
     const std::int64_t bytes = count * bytes_of(block.type);
     void* rounded = pool_.take(bytes);
@@ -90,6 +103,7 @@ class Engine final : public Backend {
     plan.loop.operands = 2;
     plan.loop.dims.push_back({count, {1, 1}});
     kernels::execute(space(), plan, detail::Convert<bfloat16>{}, static_cast<bfloat16*>(rounded), static_cast<const float*>(block.data));
+    if (tracing) keep(detail::record_of_narrowing(*this, block), begin);
     pool_.give(block.data, block.bytes);
     block.data = rounded;
     block.bytes = bytes;
@@ -124,7 +138,14 @@ class Engine final : public Backend {
   void communicate(const CollectivePlan& plan, Block& out, const Block& in) override {
     const detail::Region region(plan.operation);
     const Group& group = communicators_.along(plan.axes);
+    const double begin = start_of_record();
     counters_.record(plan, perform(plan, group, out, in), group.size);
+    if (tracing) keep(record_of(activity, plan, group.size), begin);
+  }
+  /// Forgets the records and counts their seconds from now on.
+  void restart_records() {
+    records.clear();
+    records_begin_ = std::chrono::steady_clock::now();
   }
 
   /// Fills a slice from f(row-major index in the global array).
@@ -168,6 +189,16 @@ class Engine final : public Backend {
   [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
 
  private:
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - records_begin_).count(); }
+  [[nodiscard]] double start_of_record() const { return tracing ? seconds() : 0; }
+  /// Appends a record of what began at `begin` and ends now.
+  MTF_COLD void keep(Record record, double begin) {
+    kernels::wait_for(space());  // a device may be at work still
+    record.begin = begin;
+    record.end = seconds();
+    records.push_back(record);
+  }
+
   template <class T>
   static T* pointer(const Out<T>& operand) {
     return static_cast<T*>(operand.block.data) + operand.offset;
@@ -233,6 +264,7 @@ class Engine final : public Backend {
   Communicators communicators_;
   Counters counters_;
   MemoryPool<memory_space> pool_;
+  std::chrono::steady_clock::time_point records_begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace v0

@@ -50,7 +50,7 @@ namespace detail {
 inline constexpr const char* local_map_name = "local_map";
 
 /// The axes along which the result is a partial sum; throws if the declaration cannot be right.
-MTF_COLD [[nodiscard]] inline AxisSet summed_axes(const Backend& backend, const ShapeValue& result, const ShapeValue& summed,
+MTF_COLD [[nodiscard]] inline AxisSet summed_axes(Backend& backend, const ShapeValue& result, const ShapeValue& summed,
                                                   const InlineVector<Name, max_axes>& axes, std::span<const Array> xs) {
   const auto quoted = [](const Name& name) { return "\"" + std::string(name.text) + "\""; };
   ShapeValue all = result;
@@ -112,10 +112,14 @@ auto run_local(const LocalResult<T, Dims, Summed>& result, const F& kernel, cons
   value->block->pending = pending;
   {
     const Region region(local_map_name);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      kernel(engine.space(), view_of<T, static_cast<std::size_t>(Dims::size)>(engine, value->placement, value->block->data),
-             input_view<Xs>(engine, arrays[I])...);
-    }(std::index_sequence_for<Xs...>{});
+    std::int64_t bytes = value->block->bytes;
+    for (const Array& x : arrays) bytes += x.value->block->bytes;
+    engine.run_recorded(local_map_name, element_type_of<T>::value, value->block->count(), bytes, [&] {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        kernel(engine.space(), view_of<T, static_cast<std::size_t>(Dims::size)>(engine, value->placement, value->block->data),
+               input_view<Xs>(engine, arrays[I])...);
+      }(std::index_sequence_for<Xs...>{});
+    });
   }
   return tensor_of<World, T, Dims>(Array{std::move(value), {}});
 }

@@ -60,6 +60,16 @@ class WorldCore {
   [[nodiscard]] MPI_Comm axis_comm(std::string_view axis) {
     return engine().communicators().along(AxisSet::of(axis_position(axis))).comm;
   }
+  /// Keeps a record of every plan and collective from now on, see `records`; collective, so that the ranks' clocks agree as well as a
+  /// barrier allows. Every plan then waits for its kernels: only a traced step pays.
+  MTF_COLD void start_tracing() {
+    detail::check_mpi(MPI_Barrier(comm()), "start_tracing");
+    engine().restart_records();
+    engine().tracing = true;
+  }
+  /// Keeps no more of them; those kept stay until the next start.
+  void stop_tracing() { engine().tracing = false; }
+  [[nodiscard]] const std::vector<Record>& records() const { return engine().records; }
   /// Totals of the collectives along exactly these axes, of all kinds together.
   template <class... Axes>
   [[nodiscard]] CollectiveTotals totals(const Axes&... axes) const {
