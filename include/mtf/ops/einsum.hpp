@@ -53,7 +53,7 @@ template <class E, class T>
   }
   plan.split_axes = a->placement.split_axes() | b->placement.split_axes();
   Ref<Value> c = make_value(engine, c_dims, element_type_of<T>::value);
-  if (engine.survey != nullptr) engine.survey->contract(plan.work(), sizeof(T), c_dims, a->placement, b->placement);
+  if (engine.survey != nullptr) engine.survey->contract(plan.work(), element_type_of<T>::value, c_dims, a->placement, b->placement);
   engine.run(plan, out<T>(c), in<T>(a), in<T>(b));
   return reorder(engine, c, to);
 }

@@ -9,9 +9,9 @@ inline namespace v0 {
 /// Local work of one kind, collectives of one kind along one set of axes, or memory.
 struct CostTerm {
   enum class Kind : std::uint8_t { none, work, collective, memory } kind{};
-  std::string_view work;      ///< name of the plan, of Kind::work
+  std::string_view work{};    ///< name of the plan, of Kind::work
   Collective collective{};    ///< of Kind::collective
-  AxisSet axes;               ///< of Kind::collective, in the mesh of the cost that has the term
+  AxisSet axes{};             ///< of Kind::collective, in the mesh of the cost that has the term
   double amount = 0;          ///< multiply-adds or element operations, bytes on the wire, bytes of memory
   double other_amount = 0;    ///< the same of the cost compared with
   double difference = 0;      ///< what the term adds to the objective, less what it adds in the cost compared with
@@ -27,12 +27,20 @@ namespace detail {
   return in_b.empty();
 }
 
-/// What is left of an objective's value without one row of a table of the cost.
-template <class Rows, class Objective>
-[[nodiscard]] constexpr double share_of(const Cost& cost, Rows Cost::* table, int row, const Objective& objective) {
+/// An objective's value less what it is without one kind of local work, or one row of collectives; 0 for row -1.
+template <class Objective>
+[[nodiscard]] constexpr double share_of_work(const Cost& cost, int row, const Objective& objective) {
   if (row < 0) return 0;
   Cost without = cost;
-  (without.*table).erase(row);
+  if (cost.work_costs[row].name == contraction_name) without.contraction_costs.clear();
+  without.work_costs.erase(row);
+  return objective(cost) - objective(without);
+}
+template <class Objective>
+[[nodiscard]] constexpr double share_of_collective(const Cost& cost, int row, const Objective& objective) {
+  if (row < 0) return 0;
+  Cost without = cost;
+  without.collective_costs.erase(row);
   return objective(cost) - objective(without);
 }
 
@@ -65,7 +73,7 @@ template <class Objective>
     const int other = detail::find_work(winner, row.name);
     CostTerm term{.kind = CostTerm::Kind::work, .work = row.name, .amount = static_cast<double>(row.work)};
     if (other >= 0) term.other_amount = static_cast<double>(winner.work_costs[other].work);
-    term.difference = detail::share_of(loser, &Cost::work_costs, i, objective) - detail::share_of(winner, &Cost::work_costs, other, objective);
+    term.difference = detail::share_of_work(loser, i, objective) - detail::share_of_work(winner, other, objective);
     offer(term);
   }
   for (int i = 0; i < loser.collective_costs.size(); ++i) {
@@ -73,8 +81,7 @@ template <class Objective>
     const int other = detail::find_collective(winner, loser, row);
     CostTerm term{.kind = CostTerm::Kind::collective, .collective = row.collective, .axes = row.axes, .amount = row.wire_bytes};
     if (other >= 0) term.other_amount = winner.collective_costs[other].wire_bytes;
-    term.difference =
-        detail::share_of(loser, &Cost::collective_costs, i, objective) - detail::share_of(winner, &Cost::collective_costs, other, objective);
+    term.difference = detail::share_of_collective(loser, i, objective) - detail::share_of_collective(winner, other, objective);
     offer(term);
   }
   const auto share_of_memory = [&](const Cost& cost) {

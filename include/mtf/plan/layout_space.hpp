@@ -26,10 +26,22 @@ struct SpaceDim {
 
 /// What every layout of a part of a space costs at least.
 struct LowerBound {
-  std::int64_t products = 0;       ///< contractions, a number
-  std::int64_t multiply_adds = 0;  ///< of them
-  std::int64_t bytes = 0;          ///< that they read and write
-  std::int64_t persistent = 0;     ///< bytes of variables
+  struct Products {
+    ElementType type{};
+    std::int64_t count = 0;
+    std::int64_t multiply_adds = 0;
+    std::int64_t bytes = 0;  ///< that they read and write
+  };
+  InlineVector<Products, 4> products;  ///< contractions, by element type
+  std::int64_t persistent = 0;         ///< bytes of variables
+
+  constexpr Products& of(ElementType type) {
+    for (Products& known : products) {
+      if (known.type == type) return known;
+    }
+    products.push_back({type, 0, 0, 0});
+    return products.back();
+  }
 };
 
 /// The candidates of a search: every dim that may be split, with the axes that divide all its extents.
@@ -92,10 +104,11 @@ class LayoutSpace {
     const Reach reach = reach_of(survey, decided);
     LowerBound result;
     for (const SurveyedWork& row : survey.products) {
-      result.products += row.count;
-      result.multiply_adds += row.amount / parts(reach, row.dims);
+      LowerBound::Products& products = result.of(row.type);
+      products.count += row.count;
+      products.multiply_adds += row.amount / parts(reach, row.dims);
     }
-    for (const SurveyedWork& row : survey.operands) result.bytes += row.amount / parts(reach, row.dims);
+    for (const SurveyedWork& row : survey.operands) result.of(row.type).bytes += row.amount / parts(reach, row.dims);
     for (const SurveyedWork& row : survey.persistent) result.persistent += row.amount / parts(reach, row.dims);
     return result;
   }

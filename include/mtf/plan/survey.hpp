@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include <mtf/core/element.hpp>
 #include <mtf/core/placement.hpp>
 #include <mtf/plan/memory_trace.hpp>
 
@@ -34,6 +35,7 @@ struct DimPair {
 /// Work on, or memory of, the union of some dims: the same for a rank divided by all axes that split one of them.
 struct SurveyedWork {
   DimSet dims = 0;
+  ElementType type{};
   std::int64_t count = 0;
   std::int64_t amount = 0;  ///< multiply-adds or bytes, of the whole
 };
@@ -93,15 +95,15 @@ class Survey {
     const int at = find(dim.name);
     if (at >= 0 && dims[at].whole == nullptr) dims[at].whole = operation;
   }
-  /// A product of two arrays: multiply-adds, and the bytes of each of the three arrays.
-  MTF_NOINLINE constexpr void contract(std::int64_t work, std::int64_t element_bytes, const Placement& c, const Placement& a, const Placement& b) {
+  /// A product of two arrays of a type: multiply-adds, and the bytes of each of the three arrays.
+  MTF_NOINLINE constexpr void contract(std::int64_t work, ElementType type, const Placement& c, const Placement& a, const Placement& b) {
     const DimSet in_c = set_of(c);
     const DimSet in_a = set_of(a);
     const DimSet in_b = set_of(b);
-    add(products, in_c | in_a | in_b, work);
-    add(operands, in_c, c.size() * element_bytes);
-    add(operands, in_a, a.size() * element_bytes);
-    add(operands, in_b, b.size() * element_bytes);
+    add(products, in_c | in_a | in_b, type, work);
+    add(operands, in_c, type, c.size() * bytes_of(type));
+    add(operands, in_a, type, a.size() * bytes_of(type));
+    add(operands, in_b, type, b.size() * bytes_of(type));
   }
   constexpr void begin(const void* array, const Placement& placed, std::int64_t bytes) {
     if (trace != nullptr) trace->begin(array, set_of(placed), bytes);
@@ -109,8 +111,8 @@ class Survey {
   constexpr void end(const void* array) {
     if (trace != nullptr) trace->end(array);
   }
-  constexpr void keep(const Placement& variable, std::int64_t bytes) {
-    add(persistent, set_of(variable), bytes);
+  constexpr void keep(const Placement& variable, ElementType type) {
+    add(persistent, set_of(variable), type, variable.size() * bytes_of(type));
   }
   [[nodiscard]] constexpr DimSet set_of(const Placement& placed) {
     return note(placed.shape());
@@ -160,16 +162,15 @@ class Survey {
     }
     return set;
   }
-  template <class Rows>
-  static constexpr void add(Rows& rows, DimSet set, std::int64_t amount) {
+  static constexpr void add(InlineVector<SurveyedWork, 64>& rows, DimSet set, ElementType type, std::int64_t amount) {
     for (SurveyedWork& row : rows) {
-      if (row.dims == set) {
+      if (row.dims == set && row.type == type) {
         row.amount += amount;
         ++row.count;
         return;
       }
     }
-    if (!rows.full()) rows.push_back({set, 1, amount});
+    if (!rows.full()) rows.push_back({set, type, 1, amount});
   }
 };
 

@@ -9,20 +9,14 @@
 
 #include <mtf/plan/cost_terms.hpp>
 #include <mtf/plan/layout_search.hpp>
+#include <mtf/plan/objective.hpp>
 
 namespace mtf {
 inline namespace v0 {
 
-/// What a search minimises.
-enum class Objective : std::uint8_t {
-  time,           ///< seconds of a step, the upper end of the estimate for `SearchOptions::machine`
-  wire_bytes,     ///< bytes that a rank sends
-  peak_memory,    ///< bytes of a rank, as the memory pool counts them
-  tensor_memory,  ///< the same without what moving data takes, as Mesh-TensorFlow's automatic layout estimates it (see MemoryTrace)
-};
-
 struct SearchOptions {
   Objective objective = Objective::time;
+  Machine machine{};  ///< of Objective::time; the default is a first guess, `bench/calibrate` measures one
   /// Instead of `objective` if given. Must not fall where a count or size of a Cost grows, or the search be `exhaustive`.
   std::function<double(const Cost&)> cost{};
   std::int64_t memory_cap = std::numeric_limits<std::int64_t>::max();  ///< bytes of a rank

@@ -92,7 +92,7 @@ class SearchRun {
 
   [[nodiscard]] double objective_of(const Cost& cost) const {
     if (options_.cost) return options_.cost(cost);
-    return value_of(cost, options_.objective);
+    return value_of(cost, options_.objective, options_.machine);
   }
   [[nodiscard]] Evaluation evaluate(const PlacementRules& rules) {
     try {

@@ -20,7 +20,7 @@ template <class Step>
   world.engine().survey = nullptr;
   survey.trace = nullptr;
   for (const VariableState* state : world.registry().all()) {
-    survey.keep(state->placement(), state->placement().size() * bytes_of(state->leaf.value->type()));
+    survey.keep(state->placement(), state->leaf.value->type());
   }
   return survey;
 }

@@ -1,0 +1,210 @@
+// best_layout: the cheapest legal layout of a step as a type, found while compiling.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include <mtf/plan/layout_search.hpp>
+#include <mtf/plan/objective.hpp>
+#include <mtf/tensor/check.hpp>
+#include <mtf/tensor/survey_step.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+/// Names as a value: `static constexpr auto dims = mtf::names("batch", "heads");`
+template <class... Texts>
+[[nodiscard]] constexpr auto names(const Texts&... texts) {
+  InlineVector<Name, max_rules> result;
+  (result.push_back(Name(texts)), ...);
+  return result;
+}
+
+/// What best_layout minimises and considers. Derive a struct and hide what is to differ:
+/// `struct Options : mtf::BestLayoutOptions { static constexpr std::int64_t memory_cap = 8_GiB; };`
+struct BestLayoutOptions {
+  static constexpr std::int64_t memory_cap = std::numeric_limits<std::int64_t>::max();  ///< bytes of a rank
+  static constexpr InlineVector<Name, max_rules> dims{};  ///< dims that may be split; none: all
+  static constexpr bool several_axes = false;             ///< a dim may also be split over several axes
+  static constexpr Machine machine{};                     ///< of the default objective
+};
+
+/// How many legal layouts best_layout compares at most.
+inline constexpr int max_best_layout_candidates = 100;
+
+namespace detail {
+
+// Each of these is a constant expression of its own, because compilers limit the steps of one.
+template <class MeshType, auto Step>
+inline constexpr Survey surveyed = survey_step(Step, MeshType::value());
+
+template <class Options>
+[[nodiscard]] constexpr SpaceOptions space_options() {
+  SpaceOptions result;
+  result.dims = Options::dims;
+  result.several_axes = Options::several_axes;
+  return result;
+}
+template <class MeshType, auto Step, class Options>
+inline constexpr LayoutSpace layout_space = LayoutSpace(surveyed<MeshType, Step>, MeshType::value(), space_options<Options>());
+
+struct CandidateList {
+  InlineVector<Splits, max_best_layout_candidates> layouts;
+  bool complete = true;
+
+  [[nodiscard]] constexpr bool enter(const Splits&) const { return complete; }
+  constexpr void leaf(const Splits& splits) {
+    complete = !layouts.full();
+    if (complete) layouts.push_back(splits);
+  }
+};
+[[nodiscard]] constexpr CandidateList list_candidates(const Survey& survey, const LayoutSpace& space) {
+  CandidateList list;
+  Splits splits;
+  walk(space, survey, splits, list);
+  return list;
+}
+template <class MeshType, auto Step, class Options>
+inline constexpr CandidateList candidates = list_candidates(surveyed<MeshType, Step>, layout_space<MeshType, Step, Options>);
+
+template <class Options>
+[[nodiscard]] constexpr double objective_of(const Cost& cost) {
+  if constexpr (requires { Options::objective(cost); }) {
+    return Options::objective(cost);
+  } else {
+    return value_of(cost, Objective::time, Options::machine);
+  }
+}
+
+template <class MeshType, auto Step, class Options>
+[[nodiscard]] constexpr Evaluation evaluate_candidate(int number) {
+  const LayoutSpace& space = layout_space<MeshType, Step, Options>;
+  const Cost cost = mtf::cost(space.rules(candidates<MeshType, Step, Options>.layouts[number]), Step);
+  return {objective_of<Options>(cost), cost.peak_bytes, false};
+}
+template <class MeshType, auto Step, class Options, int Number>
+inline constexpr Evaluation candidate_value = evaluate_candidate<MeshType, Step, Options>(Number);
+
+/// The lower bounds of every candidate (LayoutSpace::bound), from which some are never evaluated.
+struct CandidateBounds {
+  InlineVector<Evaluation, max_best_layout_candidates> values;
+};
+template <class MeshType, auto Step, class Options>
+[[nodiscard]] constexpr CandidateBounds bound_candidates() {
+  const LayoutSpace& space = layout_space<MeshType, Step, Options>;
+  CandidateBounds bounds;
+  for (const Splits& splits : candidates<MeshType, Step, Options>.layouts) {
+    const LowerBound least = space.bound(surveyed<MeshType, Step>, splits);
+    bounds.values.push_back({objective_of<Options>(cost_at_least(space.mesh, least)), least.persistent, false});
+  }
+  return bounds;
+}
+template <class MeshType, auto Step, class Options>
+inline constexpr CandidateBounds candidate_bounds = bound_candidates<MeshType, Step, Options>();
+
+struct BestSoFar {
+  Ranking ranking;                   ///< the best alone
+  std::int64_t smallest_memory = std::numeric_limits<std::int64_t>::max();
+  int evaluated = 0;
+};
+
+/// The best of the first `Count` candidates.
+template <class MeshType, auto Step, class Options, int Count>
+struct BestOf {
+  static constexpr BestSoFar find() {
+    BestSoFar best = BestOf<MeshType, Step, Options, Count - 1>::value;
+    constexpr int number = Count - 1;
+    constexpr Evaluation least = candidate_bounds<MeshType, Step, Options>.values[number];
+    constexpr const Ranking& earlier = BestOf<MeshType, Step, Options, Count - 1>::value.ranking;
+    if (least.memory < best.smallest_memory) best.smallest_memory = least.memory;
+    // What cannot win is not instantiated, let alone run.
+    if constexpr (least.memory <= Options::memory_cap && (earlier.layouts.empty() || least.objective <= earlier.layouts[0].value.objective)) {
+      constexpr Evaluation valued = candidate_value<MeshType, Step, Options, number>;
+      ++best.evaluated;
+      RankedLayout layout{candidates<MeshType, Step, Options>.layouts[number], number, valued, 0};
+      for (const AxisSet axes : layout.splits) layout.rules += axes.empty() ? 0 : 1;
+      if (valued.memory <= Options::memory_cap && (best.ranking.layouts.empty() || best.ranking.before(layout, best.ranking.layouts[0]))) {
+        best.ranking.layouts.clear();
+        best.ranking.layouts.push_back(layout);
+      }
+    }
+    return best;
+  }
+  static constexpr BestSoFar value = find();
+};
+template <class MeshType, auto Step, class Options>
+struct BestOf<MeshType, Step, Options, 0> {
+  static constexpr BestSoFar value{};
+};
+
+/// A layout as a value turned into a type; `Holder::value` is the layout.
+template <class Holder>
+struct LayoutType {
+  template <int R, std::size_t... A>
+  static consteval auto split(std::index_sequence<A...>) {
+    constexpr const Rule& rule = Holder::value.rules[R];
+    return std::type_identity<Split<fixed<rule.dim.text.size() + 1>(rule.dim), fixed<rule.axes[A].text.size() + 1>(rule.axes[A])...>>{};
+  }
+  template <int... R>
+  static consteval auto all(std::integer_sequence<int, R...>) {
+    return std::type_identity<Layout<typename decltype(split<R>(std::make_index_sequence<static_cast<std::size_t>(Holder::value.rules[R].axes.count)>{}))::type...>>{};
+  }
+  using type = typename decltype(all(std::make_integer_sequence<int, Holder::value.rules.count>{}))::type;
+};
+
+template <class MeshType, auto Step>
+struct too_many_layouts {
+  static_assert(always_false<MeshType>,
+                "mtf: best_layout: the step has more than 100 legal layouts on this mesh, too many for a compiler; name the dims that may be split in the "
+                "options (dims = mtf::names(...)), or run search_layout(step, mesh) and paste the layout that it prints");
+};
+template <std::int64_t MemoryCap, std::int64_t SmallestPeak>
+struct no_layout_fits {
+  static_assert(always_false<std::integral_constant<std::int64_t, MemoryCap>>,
+                "mtf: best_layout: no legal layout of the step keeps its memory under the cap; raise memory_cap, add processors, or let more dims be split");
+};
+template <class MeshType>
+struct dynamic_mesh_size {
+  static_assert(always_false<MeshType>, "mtf: best_layout: the mesh has an axis of dynamic size; give all sizes, or run search_layout(step, mesh) when they are known");
+};
+
+template <class MeshType, auto Step, class Options>
+struct BestLayout {
+  template <class Best>
+  struct Holder {
+    static constexpr LayoutValue value = layout_space<MeshType, Step, Options>.layout(Best::value.ranking.layouts[0].splits);
+  };
+  static consteval auto select() {
+    if constexpr (!MeshType::is_static) {
+      (void)dynamic_mesh_size<MeshType>{};
+      return std::type_identity<Layout<>>{};
+    } else if constexpr (!candidates<MeshType, Step, Options>.complete || layout_space<MeshType, Step, Options>.overflowed ||
+                         surveyed<MeshType, Step>.overflowed) {
+      (void)too_many_layouts<MeshType, Step>{};
+      return std::type_identity<Layout<>>{};
+    } else {
+      using Best = BestOf<MeshType, Step, Options, candidates<MeshType, Step, Options>.layouts.count>;
+      if constexpr (Best::value.ranking.layouts.empty()) {
+        (void)no_layout_fits<Options::memory_cap, Best::value.smallest_memory>{};
+        return std::type_identity<Layout<>>{};
+      } else {
+        return std::type_identity<typename LayoutType<Holder<Best>>::type>{};
+      }
+    }
+  }
+  using type = typename decltype(select())::type;
+};
+
+}  // namespace detail
+
+/// The layout that search_layout finds best for `Step` on `MeshType`, as a type: `using Layout = mtf::best_layout<Mesh, step>;`. `Step` is a
+/// stateless callable that takes a world, such as a constexpr lambda; all extents and sizes are static. The result is an mtf::Layout<mtf::Split<...>...>.
+///
+/// One run of the step decides legality; then each candidate that could win is one more run, each a constant expression of its own.
+/// Errors, when compiling: more than 100 legal candidates; nothing fits the memory cap; a mesh of dynamic size; what the step itself does wrong.
+template <mesh_like MeshType, auto Step, class Options = BestLayoutOptions>
+using best_layout = typename detail::BestLayout<MeshType, Step, Options>::type;
+
+}  // namespace v0
+}  // namespace mtf
