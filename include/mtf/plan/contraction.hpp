@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/plan/loop.hpp>
+#include <mtf/plan/record.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -13,7 +14,7 @@ inline namespace v0 {
 /// allows, forms the matrix product; the rest are loops around it: `batch` writes a new c, `summed` adds to c.
 /// Strides are those of c, a, b in this order.
 struct ContractionPlan {
-  static constexpr const char* name = "contract";
+  static constexpr const char* name = contraction_name;
   Loop batch;
   Loop summed;
   std::int64_t m = 1, n = 1, k = 1;

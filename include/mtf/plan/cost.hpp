@@ -97,7 +97,7 @@ struct Cost {
   /// Multiply-adds of all einsums on one rank.
   [[nodiscard]] constexpr std::int64_t multiply_adds() const {
     for (const WorkCost& cost : work_costs) {
-      if (cost.name == "contract") return cost.work;
+      if (cost.name == contraction_name) return cost.work;
     }
     return 0;
   }

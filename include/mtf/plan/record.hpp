@@ -9,6 +9,8 @@
 namespace mtf {
 inline namespace v0 {
 
+inline constexpr const char* contraction_name = "contract";  ///< the plan that matrix products run
+
 /// The operation that runs now. Every operation announces itself when it begins (Backend::announce); the gradient pass does it for the
 /// gradients.
 struct Activity {
@@ -37,7 +39,7 @@ struct Record {
   // In a running world: seconds since its records began.
   double begin = 0, end = 0;
 
-  [[nodiscard]] constexpr bool is_contraction() const { return !is_collective && plan == "contract"; }
+  [[nodiscard]] constexpr bool is_contraction() const { return !is_collective && plan == contraction_name; }
   /// Whether both say the same, times aside.
   [[nodiscard]] friend constexpr bool same_work(const Record& a, const Record& b) {
     return a.operation == b.operation && a.occurrence == b.occurrence && a.is_gradient == b.is_gradient && a.is_collective == b.is_collective &&
