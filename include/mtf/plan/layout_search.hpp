@@ -13,13 +13,42 @@ struct Evaluation {
   bool refused = false;      ///< the step does not run under this layout
 };
 
+/// An axis by what it does: its size and the dims it splits.
+struct AxisUse {
+  std::int64_t size = 1;
+  DimSet dims = 0;
+
+  friend constexpr bool operator==(const AxisUse&, const AxisUse&) = default;
+};
+
 /// A layout in the order of preference.
 struct RankedLayout {
   Splits splits;
   int mesh = 0;  ///< number of the mesh, in a search over meshes
   Evaluation value;
   int rules = 0;
+  InlineVector<AxisUse, max_axes> axes;  ///< in ascending order: equal for layouts that differ in names of axes only
 };
+
+[[nodiscard]] constexpr RankedLayout ranked(const LayoutSpace& space, const Splits& splits, int mesh, const Evaluation& value) {
+  RankedLayout layout;
+  layout.splits = splits;
+  layout.mesh = mesh;
+  layout.value = value;
+  for (const AxisSet axes : splits) layout.rules += axes.empty() ? 0 : 1;
+  for (int axis = 0; axis < space.mesh.rank(); ++axis) {
+    AxisUse use{space.mesh.axes[axis].size, 0};
+    for (int i = 0; i < splits.size(); ++i) use.dims |= splits[i].has(axis) ? bit(space.dims[i].surveyed) : 0;
+    layout.axes.push_back(use);
+    for (int i = axis; i > 0; --i) {
+      const AxisUse earlier = layout.axes[i - 1];
+      if (earlier.size < use.size || (earlier.size == use.size && earlier.dims <= use.dims)) break;
+      layout.axes[i - 1] = use;
+      layout.axes[i] = earlier;
+    }
+  }
+  return layout;
+}
 
 /// The best layouts found so far: the best and three runners-up. Equal objectives go by memory, then by the number of rules, then
 /// first come; `prefers_splits` (the tie-break of Mesh-TensorFlow's automatic layout) takes more rules first.
@@ -34,7 +63,11 @@ struct Ranking {
     if (a.value.memory != b.value.memory) return a.value.memory < b.value.memory;
     return a.rules < b.rules;
   }
+  /// A layout that costs the same as one kept and differs from it in the names of axes only, its mirror image, is left out.
   constexpr void add(const RankedLayout& layout) {
+    for (const RankedLayout& known : layouts) {
+      if (known.value.objective == layout.value.objective && known.value.memory == layout.value.memory && known.axes == layout.axes) return;
+    }
     if (layouts.full()) {
       if (!before(layout, layouts.back())) return;
       layouts.erase(kept - 1);
@@ -118,9 +151,7 @@ struct BranchAndBound {
     } else if (value.memory > memory_cap) {
       ++counts.over_memory;
     } else {
-      RankedLayout layout{splits, mesh, value, 0};
-      for (const AxisSet axes : splits) layout.rules += axes.empty() ? 0 : 1;
-      ranking.add(layout);
+      ranking.add(ranked(space, splits, mesh, value));
     }
   }
 

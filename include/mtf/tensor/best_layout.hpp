@@ -122,8 +122,7 @@ struct BestOf {
     if constexpr (least.memory <= Options::memory_cap && (earlier.layouts.empty() || least.objective <= earlier.layouts[0].value.objective)) {
       constexpr Evaluation valued = candidate_value<MeshType, Step, Options, number>;
       ++best.evaluated;
-      RankedLayout layout{candidates<MeshType, Step, Options>.layouts[number], number, valued, 0};
-      for (const AxisSet axes : layout.splits) layout.rules += axes.empty() ? 0 : 1;
+      const RankedLayout layout = ranked(layout_space<MeshType, Step, Options>, candidates<MeshType, Step, Options>.layouts[number], 0, valued);
       if (valued.memory <= Options::memory_cap && (best.ranking.layouts.empty() || best.ranking.before(layout, best.ranking.layouts[0]))) {
         best.ranking.layouts.clear();
         best.ranking.layouts.push_back(layout);

@@ -32,8 +32,8 @@ MTF_COLD [[nodiscard]] inline std::string meeting_reason(const Survey& survey, i
 }  // namespace detail
 
 /// One sentence for each rule that candidates of a search on this mesh break: dims that operations need whole, axes that do not divide
-/// extents, dims that may not share an axis.
-MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& survey, const MeshValue& mesh, const SpaceOptions& options) {
+/// extents, dims that may not share an axis. `by_axis` names the axes, which a search over meshes does not.
+MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& survey, const MeshValue& mesh, const SpaceOptions& options, bool by_axis = true) {
   const auto is_dim = [&](const Name& name) { return options.dims.empty() || LayoutSpace::contains(options.dims, name); };
   const auto is_axis = [&](const Name& name) { return options.axes.empty() || LayoutSpace::contains(options.axes, name); };
   std::vector<std::string> reasons;
@@ -51,7 +51,7 @@ MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& 
       if (dim.divisor % axis.size == 0) {
         divides = true;
       } else {
-        reasons.push_back(detail::extent_reason(dim, "axis " + detail::quoted_name(axis.name), axis.size));
+        reasons.push_back(detail::extent_reason(dim, by_axis ? "axis " + detail::quoted_name(axis.name) : "an axis", axis.size));
       }
     }
     if (divides) splittable.push_back(i);

@@ -48,7 +48,7 @@ class SearchRun {
         collect(faults, wrong, meshes.size() > 1 ? "on mesh " + describe(mesh) + ": " : "");
         continue;
       }
-      collect(result_.reasons, reasons_of(survey, mesh, space_options), meshes.size() > 1 ? "on mesh " + describe(mesh) + ": " : "");
+      collect(result_.reasons, reasons_of(survey, mesh, space_options, meshes.size() == 1), "");
       const LayoutSpace space(survey, mesh, space_options);
       if (survey.overflowed || space.overflowed) {
         raise_reasons(operation_, &mesh, "the step has more than " + std::to_string(survey.overflowed ? max_surveyed_dims : max_rules) +
