@@ -65,7 +65,7 @@ namespace detail {
                        loser.layout.rules.size(), search.best().layout.rules.size());
   }
   const CostTerm& term = loser.loses_by;
-  return fmt::format("{} more, most of it by {}: {:.6g} against {:.6g} {}, {} more", objective_text(search.options, distance), term_text(loser.cost, term),
+  return fmt::format("{} more, most of it by {}: {:.0f} against {:.0f} {}, {} more", objective_text(search.options, distance), term_text(loser.cost, term),
                      term.amount, term.other_amount, unit_of(term), objective_text(search.options, term.difference));
 }
 

@@ -33,7 +33,7 @@ class SearchRun {
  public:
   SearchRun(const SearchedStep& step, const SearchOptions& options, const char* operation) : step_(step), options_(options), operation_(operation) {
     result_.options = options;
-    ranking_.prefers_splits = options.objective == Objective::tensor_memory && !options.cost;
+    ranking_.prefers_splits = by_trace();
   }
 
   [[nodiscard]] LayoutSearch over(std::span<const MeshValue> meshes) {
@@ -90,6 +90,7 @@ class SearchRun {
     return result;
   }
 
+  [[nodiscard]] bool by_trace() const { return options_.objective == Objective::tensor_memory && !options_.cost; }
   [[nodiscard]] double objective_of(const Cost& cost) const {
     if (options_.cost) return options_.cost(cost);
     return value_of(cost, options_.objective, options_.machine);
@@ -110,7 +111,7 @@ class SearchRun {
       const LayoutSpace::Reach reach = space.reach_of(survey, splits);
       return trace.peak([&](DimSet dims) { return space.parts(reach, dims); });
     };
-    if (options_.objective == Objective::tensor_memory && !options_.cost) {
+    if (by_trace()) {
       // Exact for a layout, and for a part of the space a bound: each array split as far as it can be there.
       const auto bound = [&](const Splits& splits, const LowerBound&) { return static_cast<double>(trace_peak(splits)); };
       const auto value = [&](const Splits& splits) {
@@ -132,7 +133,10 @@ class SearchRun {
     }
     found.value = ranked.value;
     found.cost = step_.cost(found.rules());
-    if (!result_.layouts.empty()) {
+    if (!result_.layouts.empty() && by_trace()) {
+      found.loses_by = {.kind = CostTerm::Kind::memory, .amount = found.value.objective, .other_amount = result_.best().value.objective,
+                        .difference = found.value.objective - result_.best().value.objective};
+    } else if (!result_.layouts.empty()) {
       found.loses_by = dominant_term(result_.best().cost, found.cost, [&](const Cost& cost) { return objective_of(cost); });
     }
     result_.layouts.push_back(found);
