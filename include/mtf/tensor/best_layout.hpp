@@ -105,7 +105,7 @@ inline constexpr CandidateBounds candidate_bounds = bound_candidates<MeshType, S
 
 struct BestSoFar {
   Ranking ranking;                   ///< the best alone
-  std::int64_t smallest_memory = std::numeric_limits<std::int64_t>::max();
+  std::int64_t smallest_memory = std::numeric_limits<std::int64_t>::max();  ///< of all candidates; a lower bound where one was not evaluated
   int evaluated = 0;
 };
 
@@ -117,16 +117,18 @@ struct BestOf {
     constexpr int number = Count - 1;
     constexpr Evaluation least = candidate_bounds<MeshType, Step, Options>.values[number];
     constexpr const Ranking& earlier = BestOf<MeshType, Step, Options, Count - 1>::value.ranking;
-    if (least.memory < best.smallest_memory) best.smallest_memory = least.memory;
     // What cannot win is not instantiated, let alone run.
     if constexpr (least.memory <= Options::memory_cap && (earlier.layouts.empty() || least.objective <= earlier.layouts[0].value.objective)) {
       constexpr Evaluation valued = candidate_value<MeshType, Step, Options, number>;
       ++best.evaluated;
+      if (valued.memory < best.smallest_memory) best.smallest_memory = valued.memory;
       const RankedLayout layout = ranked(layout_space<MeshType, Step, Options>, candidates<MeshType, Step, Options>.layouts[number], 0, valued);
       if (valued.memory <= Options::memory_cap && (best.ranking.layouts.empty() || best.ranking.before(layout, best.ranking.layouts[0]))) {
         best.ranking.layouts.clear();
         best.ranking.layouts.push_back(layout);
       }
+    } else if (least.memory < best.smallest_memory) {
+      best.smallest_memory = least.memory;
     }
     return best;
   }
