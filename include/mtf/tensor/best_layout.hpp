@@ -154,47 +154,64 @@ struct LayoutType {
   using type = typename decltype(all(std::make_integer_sequence<int, Holder::value.rules.count>{}))::type;
 };
 
-template <class MeshType, auto Step>
-struct too_many_layouts {
-  static_assert(always_false<MeshType>,
-                "mtf: best_layout: the step has more than 100 legal layouts on this mesh, too many for a compiler; name the dims that may be split in the "
-                "options (dims = mtf::names(...)), or run search_layout(step, mesh) and paste the layout that it prints");
-};
-template <std::int64_t MemoryCap, std::int64_t SmallestPeak>
-struct no_layout_fits {
-  static_assert(always_false<std::integral_constant<std::int64_t, MemoryCap>>,
-                "mtf: best_layout: no legal layout of the step keeps its memory under the cap; raise memory_cap, add processors, or let more dims be split");
-};
-template <class MeshType>
-struct dynamic_mesh_size {
-  static_assert(always_false<MeshType>, "mtf: best_layout: the mesh has an axis of dynamic size; give all sizes, or run search_layout(step, mesh) when they are known");
-};
-
+/// What the search comes to, whatever it is: an error is BestLayout's to report.
 template <class MeshType, auto Step, class Options>
-struct BestLayout {
+struct Choice {
   template <class Best>
   struct Holder {
     static constexpr LayoutValue value = layout_space<MeshType, Step, Options>.layout(Best::value.ranking.layouts[0].splits);
   };
+  static constexpr bool is_complete = candidates<MeshType, Step, Options>.complete && !layout_space<MeshType, Step, Options>.overflowed &&
+                                      !surveyed<MeshType, Step>.overflowed;
   static consteval auto select() {
-    if constexpr (!MeshType::is_static) {
-      (void)dynamic_mesh_size<MeshType>{};
-      return std::type_identity<Layout<>>{};
-    } else if constexpr (!candidates<MeshType, Step, Options>.complete || layout_space<MeshType, Step, Options>.overflowed ||
-                         surveyed<MeshType, Step>.overflowed) {
-      (void)too_many_layouts<MeshType, Step>{};
-      return std::type_identity<Layout<>>{};
-    } else {
+    if constexpr (is_complete) {
       using Best = BestOf<MeshType, Step, Options, candidates<MeshType, Step, Options>.layouts.count>;
-      if constexpr (Best::value.ranking.layouts.empty()) {
-        (void)no_layout_fits<Options::memory_cap, Best::value.smallest_memory>{};
-        return std::type_identity<Layout<>>{};
-      } else {
-        return std::type_identity<typename LayoutType<Holder<Best>>::type>{};
-      }
+      if constexpr (!Best::value.ranking.layouts.empty()) return std::type_identity<typename LayoutType<Holder<Best>>::type>{};
+      else return std::type_identity<Layout<>>{};
+    } else {
+      return std::type_identity<Layout<>>{};
     }
   }
+  static consteval std::int64_t find_smallest_peak() {
+    if constexpr (is_complete) {
+      return BestOf<MeshType, Step, Options, candidates<MeshType, Step, Options>.layouts.count>::value.smallest_memory;
+    } else {
+      return 0;
+    }
+  }
+  static constexpr std::int64_t smallest_peak = find_smallest_peak();
   using type = typename decltype(select())::type;
+};
+template <class MeshType, auto Step, class Options>
+  requires(!MeshType::is_static)
+struct Choice<MeshType, Step, Options> {
+  static constexpr bool is_complete = true;
+  static constexpr std::int64_t smallest_peak = 0;
+  using type = Layout<>;
+};
+
+// The assertions are in bases, so that few lines lie between the sentence and the user's.
+template <class MeshType>
+struct static_mesh_size {
+  static_assert(MeshType::is_static,
+                "mtf: best_layout: the mesh has an axis of dynamic size; give all sizes, or run search_layout(step, mesh) when they are known");
+};
+template <class MeshType, bool AtMost100>
+struct few_legal_layouts {
+  static_assert(AtMost100, "mtf: best_layout: the step has more than 100 legal layouts on this mesh, too many for a compiler; name the dims that may be split in the "
+                           "options (dims = mtf::names(...)), or run search_layout(step, mesh) and paste the layout that it prints");
+};
+template <std::int64_t MemoryCap, std::int64_t SmallestPeak>
+struct fits_memory {
+  static_assert(SmallestPeak <= MemoryCap,
+                "mtf: best_layout: no legal layout of the step keeps its memory under the cap; raise memory_cap, add processors, or let more dims be split");
+};
+
+template <class MeshType, auto Step, class Options>
+struct BestLayout : static_mesh_size<MeshType>,
+                    few_legal_layouts<MeshType, Choice<MeshType, Step, Options>::is_complete>,
+                    fits_memory<Options::memory_cap, Choice<MeshType, Step, Options>::smallest_peak> {
+  using type = typename Choice<MeshType, Step, Options>::type;
 };
 
 }  // namespace detail
