@@ -171,6 +171,41 @@ TEST_CASE("Transformer layouts: what may be split together, and what divides") {
   CHECK(!rules.axes_of(Name("vocab")).empty());
 }
 
+TEST_CASE("a Transformer's legal layouts are those that a dry run takes") {
+  const Transformer step{{{6}, {4}, {4}, {12}, {6}, {2}, {8}, {10}}, 1};
+  const mtf::MeshValue mesh = mesh_of({{"rows", 2}, {"cols", 3}});
+  const mtf::LayoutSearch found = mtf::search_layout(step, mesh, {.exhaustive = true});
+  CHECK(found.counts.refused == 0);
+  constexpr const char* names[]{"batch", "length", "memory_length", "d_model", "heads", "d_kv", "d_ff", "vocab"};
+  int legal = 0;
+  double least = 1e300;
+  for (int number = 0; number < 6561; ++number) {
+    mtf::LayoutValue layout;
+    int rest = number;
+    for (const char* name : names) {
+      mtf::Rule rule;
+      rule.dim = Name(name);
+      if (rest % 3 > 0) rule.axes.push_back(mesh.axes[rest % 3 - 1].name);
+      if (rest % 3 > 0) layout.rules.push_back(rule);
+      rest /= 3;
+    }
+    mtf::Violations none;
+    const mtf::PlacementRules rules = mtf::resolve(layout, mesh, none);
+    try {
+      least = std::min(least, mtf::estimate(mtf::cost(rules, step), {}).at_most());
+      ++legal;
+    } catch (const mtf::plan_error&) {
+    }
+  }
+  CHECK(found.counts.candidates == 6561);
+  CHECK(found.counts.legal == legal);
+  CHECK(found.best().value.objective == least);
+  const mtf::LayoutSearch pruned = mtf::search_layout(step, mesh);
+  CHECK(pruned.counts.legal == legal);
+  CHECK(pruned.best().value.objective == least);
+  CHECK(mtf::detail::text_of(pruned.best().layout) == mtf::detail::text_of(found.best().layout));
+}
+
 TEST_CASE("the mesh for the 4.9B language model follows from the closed form of its communication") {
   // Per rank over cols 26 allreduces of an activation and three of a number per token, over rows each parameter once; products in 1/512.
   // Wires: 496 Gbit/s in each direction, cores of 22.5 TFLOP/s. Local memory is left out here.

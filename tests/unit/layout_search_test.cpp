@@ -131,6 +131,33 @@ struct TwoLayers {
   }
 };
 
+struct M : mtf::Dim<"m"> {};
+struct N : mtf::Dim<"n"> {};
+
+/// Microbatches, gathers and selections.
+struct Selecting {
+  std::int64_t batch, words, units;
+
+  void operator()(auto& world) const {
+    const B b{batch};
+    const N n{words};
+    const M m{units};
+    auto table = mtf::variable<float>(world, "table", mtf::init::zeros, n, m);
+    auto ids = mtf::placeholder<std::int32_t>(world, b);
+    mtf::Sgd<std::remove_reference_t<decltype(world)>, float> sgd(world);
+    const auto part = [&](mtf::Microbatch microbatch, const auto& some_ids) {
+      return mtf::reduce_mean(mtf::square(mtf::cumsum<M>(mtf::gather<N>(table, some_ids)))) / microbatch.count;
+    };
+    auto [gradients, loss] = mtf::serialize_training_step(world, B{batch / 2}, part, mtf::unused::error, ids);
+    (void)loss;
+    sgd.apply(gradients, 0.1);
+    auto hot = mtf::one_hot<float>(ids, n);
+    (void)mtf::sort<N>(hot);
+    (void)mtf::top_k<N>(hot, K{2});
+    (void)mtf::concat<N>(N{2 * words + 1}, hot, mtf::zeros<float>(world, b, N{words + 1}));
+  }
+};
+
 /// Operations with a legality of their own: windows, halos, reshapes, microbatches, selections.
 struct Many {
   std::int64_t batch, space, channels;
@@ -185,9 +212,46 @@ TEST_CASE("the legality that one run without rules tells is that of every layout
     check(TwoLayers{8, 12, 24}, mesh_of({2, 4}), several);
     check(TwoLayers{6, 4, 9}, mesh_of({2, 3}), several);
   }
+  check(Selecting{12, 8, 6}, mesh_of({2, 3}), false);
+  check(Selecting{12, 9, 6}, mesh_of({3, 2}), true);
   check(Many{8, 16, 4}, mesh_of({2}), false);
   check(Many{4, 12, 8}, mesh_of({4, 2}), false);
   check(Many{6, 10, 4}, mesh_of({3, 2}), false);
+}
+
+TEST_CASE("no layout of a step undercuts its lower bound") {
+  const auto check = [](const auto& step, const mtf::MeshValue& mesh) {
+    const mtf::Survey survey = mtf::survey_step(step, mesh);
+    mtf::SpaceOptions options;
+    options.several_axes = true;
+    const mtf::LayoutSpace space(survey, mesh, options);
+    struct Compare {
+      const mtf::LayoutSpace& space;
+      const mtf::Survey& survey;
+      const decltype(step)& run;
+      int met = 0;
+      bool enter(const mtf::Splits&) const { return true; }
+      void leaf(const mtf::Splits& splits) {
+        const mtf::LowerBound least = space.bound(survey, splits);
+        const mtf::Cost bound = mtf::cost_at_least(space.mesh, least);
+        const mtf::Cost cost = mtf::cost(space.rules(splits), run);
+        CHECK(bound.multiply_adds() == cost.multiply_adds());  // with all dims decided it is exact
+        REQUIRE(!bound.contraction_costs.empty());
+        CHECK(bound.contraction_costs[0].count == cost.contraction_costs[0].count);
+        const auto& work = cost.work_costs[mtf::detail::find_work(cost, "contract")];
+        CHECK(bound.work_costs[0].bytes <= work.bytes);
+        CHECK(least.persistent == cost.persistent_memory());
+        CHECK(least.persistent <= cost.peak_memory());
+        CHECK(mtf::estimate(bound, {}).at_most() <= mtf::estimate(cost, {}).at_most());
+        ++met;
+      }
+    } compare{space, survey, step};
+    mtf::Splits splits;
+    mtf::walk(space, survey, splits, compare);
+    CHECK(compare.met > 5);
+  };
+  check(TwoLayers{8, 12, 24}, mesh_of({2, 2, 3}));
+  check(TwoLayers{6, 4, 9}, mesh_of({2, 3}));
 }
 
 TEST_CASE("what is illegal is said by name") {
@@ -401,6 +465,9 @@ TEST_CASE("fixed rules, dims and axes to consider") {
   const TwoLayers step{16, 64, 64};
   const mtf::LayoutSearch fixed = mtf::search_layout(step, mesh_of({2, 2}), {.fixed = "b:cols"});
   for (const mtf::FoundLayout& found : fixed.layouts) CHECK(text(found.layout).find("b:cols") != std::string::npos);
+  // In the order of the rule, also against that of the mesh; an optional rule for an axis that is not there leaves the dim free.
+  CHECK(text(mtf::search_layout(step, mesh_of({2, 2}), {.fixed = "b:cols,rows"}).best().layout) == "\"b:cols,rows\"");
+  CHECK(text(mtf::search_layout(step, mesh_of({2, 2}), {.dims = {"h"}, .fixed = "h:planes?;b:rows"}).best().layout).find("h:cols") != std::string::npos);
   const mtf::LayoutSearch only = mtf::search_layout(step, mesh_of({2, 2}), {.dims = {"h"}, .axes = {"cols"}});
   CHECK(only.counts.candidates == 2);
   CHECK(text(only.best().layout) == "\"h:cols\"");

@@ -21,6 +21,7 @@ struct SpaceDim {
   int surveyed = 0;                 ///< position in the survey
   Name name;
   AxisSet reach;                    ///< the axes of all choices
+  AxisList order;                   ///< of a fixed rule; others go by the mesh
   InlineVector<AxisSet, 64> choices;
 };
 
@@ -53,7 +54,7 @@ class LayoutSpace {
   bool overflowed = false;                 ///< more dims with a choice than a layout has rules
 
   /// Dims of `options` that the survey does not know and axes that the mesh does not have are ignored here; who takes them from a user
-  /// reports them.
+  /// reports them. The axes of fixed rules are the mesh's.
   MTF_NOINLINE constexpr LayoutSpace(const Survey& survey, const MeshValue& mesh_value, const SpaceOptions& options) : mesh(mesh_value) {
     for (int i = 0; i < survey.dims.size(); ++i) {
       const SurveyedDim& known = survey.dims[i];
@@ -62,9 +63,8 @@ class LayoutSpace {
       dim.name = known.name;
       const int rule = find(options.fixed, known.name);
       if (rule >= 0) {
-        AxisSet axes;
-        for (const Name& axis : options.fixed.rules[rule].axes) axes |= AxisSet::of(mesh.find(axis));
-        dim.choices.push_back(axes);
+        for (const Name& axis : options.fixed.rules[rule].axes) dim.order.push_back(static_cast<std::int8_t>(mesh.find(axis)));
+        dim.choices.push_back(set_of(dim.order));
       } else if (options.dims.empty() || contains(options.dims, known.name)) {
         choose(dim, known, options);
       }
@@ -152,7 +152,8 @@ class LayoutSpace {
         if (dims[i].surveyed != surveyed || splits[i].empty()) continue;
         Rule rule;
         rule.dim = dims[i].name;
-        for (int axis = 0; axis < mesh.rank(); ++axis) {
+        for (const std::int8_t axis : dims[i].order) rule.axes.push_back(mesh.axes[axis].name);
+        for (int axis = 0; axis < mesh.rank() && dims[i].order.empty(); ++axis) {
           if (splits[i].has(axis)) rule.axes.push_back(mesh.axes[axis].name);
         }
         result.rules.push_back(rule);

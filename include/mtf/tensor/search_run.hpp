@@ -42,7 +42,7 @@ class SearchRun {
       const MeshValue& mesh = meshes[i];
       MemoryTrace trace;
       const Survey survey = step_.survey(mesh, trace);
-      const SpaceOptions space_options = options_for(survey, mesh);
+      const SpaceOptions space_options = options_for(survey, mesh, meshes);
       const std::vector<std::string> wrong = faults_of_fixed(survey, mesh, space_options.fixed);
       if (!wrong.empty()) {
         collect(faults, wrong, meshes.size() > 1 ? "on mesh " + describe(mesh) + ": " : "");
@@ -65,7 +65,7 @@ class SearchRun {
 
  private:
   /// The names and rules of the options; throws if the step or the mesh does not have them.
-  [[nodiscard]] SpaceOptions options_for(const Survey& survey, const MeshValue& mesh) const {
+  [[nodiscard]] SpaceOptions options_for(const Survey& survey, const MeshValue& mesh, std::span<const MeshValue> meshes) const {
     SpaceOptions result;
     result.several_axes = options_.several_axes;
     std::vector<std::string> unknown;
@@ -74,9 +74,9 @@ class SearchRun {
       if (!result.dims.full()) result.dims.push_back(Name(dim));
     }
     for (const std::string_view axis : options_.axes) {
-      if (mesh.find(Name(axis)) < 0 && operation_ == std::string_view("search_layout")) {
-        unknown.push_back("SearchOptions::axes names " + quoted_name(Name(axis)) + ", an axis that the mesh does not have");
-      }
+      bool is_known = false;
+      for (const MeshValue& one : meshes) is_known = is_known || one.find(Name(axis)) >= 0;
+      if (!is_known) unknown.push_back("SearchOptions::axes names " + quoted_name(Name(axis)) + ", an axis that the mesh does not have");
       if (!result.axes.full()) result.axes.push_back(Name(axis));
     }
     for (const AxisValue& axis : mesh.axes) {
@@ -85,8 +85,13 @@ class SearchRun {
     if (options_.several_axes && mesh.rank() > max_axes_of_dim) unknown.push_back("several_axes takes meshes of at most 6 axes");
     if (!unknown.empty()) raise_reasons(operation_, &mesh, "the options do not fit", unknown);
     Violations malformed;
-    result.fixed = parse_layout(options_.fixed, malformed);
+    const LayoutValue fixed = parse_layout(options_.fixed, malformed);
     require_none(operation_, malformed);
+    for (const Rule& rule : fixed.rules) {
+      bool is_there = true;
+      for (const Name& axis : rule.axes) is_there = is_there && mesh.find(axis) >= 0;
+      if (is_there || !rule.optional) result.fixed.rules.push_back(rule);
+    }
     return result;
   }
 
