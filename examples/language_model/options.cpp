@@ -40,6 +40,9 @@ std::optional<int> read_options(int argc, char** argv, MPI_Comm comm, Options& o
   app.add_option("--seed", options.seed, "seed of weights, batches, dropout and generation");
   app.add_option("--generate", options.generate, "bytes to generate at the end")->check(CLI::NonNegativeNumber);
   app.add_option("--temperature", options.temperature, "of the generation")->check(CLI::NonNegativeNumber);
+  app.add_option("--trace", options.trace, "file for a trace of some steps, which chrome://tracing and ui.perfetto.dev show");
+  app.add_option("--trace-after", options.trace_after, "steps before those in the trace")->check(CLI::NonNegativeNumber);
+  app.add_option("--trace-steps", options.trace_steps, "steps in the trace")->check(CLI::PositiveNumber);
   int rank = 0;
   int ranks = 1;
   MPI_Comm_rank(comm, &rank);

@@ -28,6 +28,9 @@ struct Options {
   std::int64_t generate = 300;
   double temperature = 0.8;
   double held_out = 0.05;
+  std::string trace;  // file for a trace of some steps, if not empty
+  std::int64_t trace_after = 5;
+  std::int64_t trace_steps = 3;
 };
 
 /// Reads the command line; an exit code if the program is to end here (--help, a mistake), which rank 0 has explained.

@@ -123,7 +123,9 @@ void train(World& world, const Options& options) {
   const mtf::Key key = mtf::seed{options.seed} / "dropout";
   double elapsed = 0;
   std::int64_t done = 0;
+  StepTrace trace(options);
   while (done < options.steps && (limit == 0 || elapsed < limit)) {
+    trace.before(world, done);
     const TokenRows rows = random_rows(text, held_out, options.batch, options.length, options.seed, done);
     const auto loss = model.loss(tokens(world, rows.inputs, options.batch, dims), tokens(world, rows.targets, options.batch, dims), true, key / done);
     // With a time limit the decay follows whichever ends first, the steps or the time.
@@ -141,6 +143,7 @@ void train(World& world, const Options& options) {
     }
   }
   progress.finish();
+  trace.finish(world);
   mtf::print(world, "trained {} steps in {:.1f} s\n", done, elapsed);
   mtf::print(world, "{}", costs_text(world.counters(), world.mesh(), world.engine().pool().peak_bytes(), world.comm()));
   const double held_out_bits = bits_per_byte(world, model, text, held_out);

@@ -159,6 +159,7 @@ constexpr auto placeholder(World& world, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
+    detail::require_open(world.engine(), "placeholder");
     return Tensor<World, T, Dims...>(Array{new_value(world.engine(), "placeholder", Shape<Dims...>(dims...).value(), element_type_of<T>::value), {}});
   }
 }
@@ -172,6 +173,7 @@ constexpr auto range(World& world, const D& dim) {
     using E = typename World::engine_type;
     E& engine = world.engine();
     const ShapeValue shape = Shape<D>(dim).value();
+    detail::require_open(engine, "range");
     Ref<Value> value = new_value(engine, "range", shape, element_type_of<T>::value);
     const PlacedDim& placed = value->placement.dims[0];
     engine.run(RangePlan{placed.local(), slice_begin(placed, engine.mesh(), engine.coordinates)}, out<T>(value));

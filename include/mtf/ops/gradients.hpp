@@ -164,6 +164,7 @@ class VariableGradients {
       }
       Value& mine = *values[i];
       const Value& theirs = *other.values[i];
+      mine.backend().announce("gradients");
       if (mine.pending() != theirs.pending() || !mine.block->scattered.empty() || !theirs.block->scattered.empty()) {
         complete(mine, "gradients");
         complete(theirs, "gradients");

@@ -150,7 +150,7 @@ template <class E, class R, class T, class F, std::size_t N>
     for (const Array& x : xs) complete(*x.value, name);
   }
   const ShapeValue dims = mtf::detail::map_shape(xs);
-  require_legal(engine, name, dims);
+  require_placeable(engine, name, dims);
   const Placement placement = place(engine.rules, dims);
   Array result;
   const auto run = [&]<class Out, class Held>(std::type_identity<Out>, std::type_identity<Held>, const std::array<Ref<Value>, N>& values) {

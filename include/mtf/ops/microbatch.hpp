@@ -45,6 +45,7 @@ inline constexpr const char* microbatch_name = "serialize_training_step";
 [[nodiscard]] constexpr Ref<Value> select_rows(Backend& backend, const Ref<Value>& whole, const StridedRows& rows) {
   ShapeValue shape = whole->placement.shape();
   shape[find(shape, rows.dim)].extent = rows.extent;
+  backend.announce(detail::microbatch_name);
   complete(*whole, detail::microbatch_name);
   Ref<Value> part = new_value(backend, detail::microbatch_name, shape, whole->type());
   backend.copy(detail::plan_rows(part->placement, whole->placement, rows, true), *part->block, *whole->block);
@@ -53,6 +54,7 @@ inline constexpr const char* microbatch_name = "serialize_training_step";
 
 /// Puts the rows of a part to their places in `whole`, which is made by the first part. A sum stays pending.
 constexpr void join_rows(Backend& backend, Ref<Value>& whole, const Ref<Value>& part, const StridedRows& rows) {
+  backend.announce(detail::microbatch_name);
   if (!part->block->scattered.empty()) complete(*part, detail::microbatch_name);
   if (!whole) {
     ShapeValue shape = part->placement.shape();
@@ -70,6 +72,7 @@ constexpr void join_rows(Backend& backend, Ref<Value>& whole, const Ref<Value>& 
 /// Adds a part's result that has no batch. Sums that are pending over the same axes stay so.
 template <class E, class T>
 constexpr void add_part(Ref<Value>& sum, const Ref<Value>& part) {
+  part->backend().announce(detail::microbatch_name);
   if (!part->block->scattered.empty()) complete(*part, detail::microbatch_name);
   if (!sum) {
     sum = part;

@@ -26,6 +26,7 @@ struct OnOff {
 template <class E, class T, class Id>
 [[nodiscard]] constexpr Array one_hot(E& engine, const Array& ids, const DimValue& dim, T on, T off) {
   constexpr const char* name = "one_hot";
+  mtf::detail::require_open(engine, name);
   ShapeValue shape = ids.value->placement.shape();
   shape.push_back(dim);
   Array result{new_value(engine, name, shape, element_type_of<T>::value), {}};

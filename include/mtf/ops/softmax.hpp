@@ -129,9 +129,10 @@ class SoftmaxGradient final : public Operation {
 
 template <class E, class T>
 [[nodiscard]] constexpr Array softmax(E& engine, const Array& x, const Name& dim, SoftmaxKind kind, const char* name, const Ref<Value>& extra = {}) {
-  mtf::detail::require_open(engine, name);
   const Placement& whole = x.value->placement;
-  if (extra) {
+  if (!extra) {
+    mtf::detail::require_open(engine, name);
+  } else {
     ShapeValue all = whole.shape();
     for (const DimValue& other : extra->placement.shape()) all.push_back(other);
     require_legal(engine, name, all, false);

@@ -21,6 +21,7 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
+    mtf::detail::require_open(engine, "adam");
     const Ref<Value> gradient = mtf::detail::gradient_for_update(gradients, i);
     VariableState& first = mtf::detail::slot(registry, state, "adam_m");
     VariableState& second = mtf::detail::slot(registry, state, "adam_v");

@@ -14,6 +14,7 @@ MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGra
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     VariableState& state = *gradients.variables[i];
     mtf::detail::require_type<T>(state);
+    mtf::detail::require_open(engine, "sgd");
     const Ref<Value> gradient = mtf::detail::gradient_for_update(gradients, i);
     const MomentumPlan plan{.count = gradient->block->count(), .rate = rate, .momentum = momentum};
     Ref<Value> w = state.writable();

@@ -130,52 +130,48 @@ struct Cost {
     }
   }
 
-  constexpr void add(const Record& record) {
-    if (record.is_collective) {
-      add_collective(record);
-      return;
-    }
-    WorkCost* found = nullptr;
-    for (WorkCost& cost : work_costs) {
-      if (cost.name == record.plan) found = &cost;
-    }
-    if (found == nullptr) {
-      work_costs.push_back({.name = record.plan});
-      found = &work_costs.back();
-    }
-    ++found->count;
-    found->work += record.work;
-    found->bytes += record.bytes;
-    if (record.is_contraction()) add_contraction(record);
-  }
-
- private:
-  constexpr void add_collective(const Record& record) {
+  constexpr void add(const CollectivePlan& plan) {
     CollectiveCost* found = nullptr;
     for (CollectiveCost& cost : collective_costs) {
-      if (cost.collective == record.collective && cost.axes == record.axes) found = &cost;
+      if (cost.collective == plan.collective && cost.axes == plan.axes) found = &cost;
     }
     if (found == nullptr) {
-      collective_costs.push_back({.collective = record.collective, .axes = record.axes});
+      collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
       found = &collective_costs.back();
     }
     ++found->count;
-    found->elements += record.count;
-    found->bytes += record.bytes;
-    found->wire_bytes += record.wire_bytes;
+    found->elements += plan.count;
+    found->bytes += plan.count * bytes_of(plan.type);
+    found->wire_bytes += wire_elements(plan, members(plan.axes)) * static_cast<double>(bytes_of(plan.type));
   }
-  constexpr void add_contraction(const Record& record) {
-    ContractionCost* found = nullptr;
-    for (ContractionCost& cost : contraction_costs) {
-      if (cost.type == record.type) found = &cost;
+  constexpr void add(const LocalWork& done) {
+    WorkCost* found = nullptr;
+    for (WorkCost& cost : work_costs) {
+      if (cost.name == done.plan) found = &cost;
     }
     if (found == nullptr) {
-      contraction_costs.push_back({.type = record.type});
+      work_costs.push_back({.name = done.plan});
+      found = &work_costs.back();
+    }
+    ++found->count;
+    found->work += done.work;
+    found->bytes += done.bytes;
+    if (done.is_contraction) add_contraction(done);
+  }
+
+ private:
+  constexpr void add_contraction(const LocalWork& done) {
+    ContractionCost* found = nullptr;
+    for (ContractionCost& cost : contraction_costs) {
+      if (cost.type == done.type) found = &cost;
+    }
+    if (found == nullptr) {
+      contraction_costs.push_back({.type = done.type});
       found = &contraction_costs.back();
     }
     ++found->count;
-    found->work += record.work;
-    found->distinct += record.work * members(record.axes);
+    found->work += done.work;
+    found->distinct += done.work * members(done.split_axes);
   }
   template <class Number>
   [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {

@@ -29,7 +29,7 @@ enum class Objective : std::uint8_t {
 [[nodiscard]] constexpr Cost cost_at_least(const MeshValue& mesh, const LowerBound& least) {
   Cost cost(mesh);
   for (const LowerBound::Products& products : least.products) {
-    cost.add(record_of({}, contraction_name, products.type, products.multiply_adds, products.bytes));
+    cost.add(LocalWork{.plan = contraction_name, .type = products.type, .is_contraction = true, .work = products.multiply_adds, .bytes = products.bytes});
     cost.work_costs.back().count += products.count - 1;
     cost.contraction_costs.back().count += products.count - 1;
   }

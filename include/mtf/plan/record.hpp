@@ -19,6 +19,16 @@ struct Activity {
   bool is_gradient = false;       ///< part of a gradient pass, also where that runs a function again
 };
 
+/// What a plan does on a rank.
+struct LocalWork {
+  std::string_view plan;
+  ElementType type{};             ///< of the result
+  bool is_contraction = false;
+  AxisSet split_axes{};           ///< of a contraction: those that split some dim of its operands
+  std::int64_t work = 0;          ///< multiply-adds of a contraction, element operations of others
+  std::int64_t bytes = 0;         ///< of the slices read and written
+};
+
 /// What one plan or one collective does on a rank. A dry run and a running world keep the same records in the same order while their
 /// `tracing` is on; only the running one knows times.
 struct Record {
@@ -49,23 +59,23 @@ struct Record {
 };
 
 /// Of a plan that runs locally.
-MTF_NOINLINE [[nodiscard]] constexpr Record record_of(const Activity& activity, std::string_view plan, ElementType type, std::int64_t work, std::int64_t bytes,
-                                                      AxisSet axes = {}) {
+MTF_NOINLINE [[nodiscard]] constexpr Record record_of(const Activity& activity, const LocalWork& done) {
   Record record;
   record.operation = activity.operation;
   record.occurrence = activity.occurrence;
   record.is_gradient = activity.is_gradient;
-  record.plan = plan;
-  record.type = type;
-  record.axes = axes;
-  record.work = work;
-  record.bytes = bytes;
+  record.plan = done.plan;
+  record.type = done.type;
+  record.axes = done.split_axes;
+  record.work = done.work;
+  record.bytes = done.bytes;
   return record;
 }
 /// Of a collective in a group of `members`.
 MTF_NOINLINE [[nodiscard]] constexpr Record record_of(const Activity& activity, const CollectivePlan& plan, std::int64_t members) {
   const std::int64_t width = bytes_of(plan.type);
-  Record record = record_of(activity, name_of(plan.collective), plan.type, 0, plan.count * width, plan.axes);
+  Record record = record_of(activity, {.plan = name_of(plan.collective), .type = plan.type, .bytes = plan.count * width});
+  record.axes = plan.axes;
   record.is_collective = true;
   record.collective = plan.collective;
   record.count = plan.count;

@@ -103,41 +103,55 @@ template <class MeshType, auto Step, class Options>
 template <class MeshType, auto Step, class Options>
 inline constexpr CandidateBounds candidate_bounds = bound_candidates<MeshType, Step, Options>();
 
-struct BestSoFar {
-  Ranking ranking;                   ///< the best alone
-  std::int64_t smallest_memory = std::numeric_limits<std::int64_t>::max();  ///< of all candidates; a lower bound where one was not evaluated
-  int evaluated = 0;
-};
-
-/// The best of the first `Count` candidates.
-template <class MeshType, auto Step, class Options, int Count>
-struct BestOf {
-  static constexpr BestSoFar find() {
-    BestSoFar best = BestOf<MeshType, Step, Options, Count - 1>::value;
-    constexpr int number = Count - 1;
-    constexpr Evaluation least = candidate_bounds<MeshType, Step, Options>.values[number];
-    constexpr const Ranking& earlier = BestOf<MeshType, Step, Options, Count - 1>::value.ranking;
-    // What cannot win is not instantiated, let alone run.
-    if constexpr (least.memory <= Options::memory_cap && (earlier.layouts.empty() || least.objective <= earlier.layouts[0].value.objective)) {
-      constexpr Evaluation valued = candidate_value<MeshType, Step, Options, number>;
-      ++best.evaluated;
-      if (valued.memory < best.smallest_memory) best.smallest_memory = valued.memory;
-      const RankedLayout layout = ranked(layout_space<MeshType, Step, Options>, candidates<MeshType, Step, Options>.layouts[number], 0, valued);
-      if (valued.memory <= Options::memory_cap && (best.ranking.layouts.empty() || best.ranking.before(layout, best.ranking.layouts[0]))) {
-        best.ranking.layouts.clear();
-        best.ranking.layouts.push_back(layout);
-      }
-    } else if (least.memory < best.smallest_memory) {
-      best.smallest_memory = least.memory;
-    }
-    return best;
+/// The candidate of the smallest bound that may fit; -1 if none does.
+[[nodiscard]] constexpr int most_promising(const CandidateBounds& bounds, std::int64_t memory_cap) {
+  int best = -1;
+  for (int i = 0; i < bounds.values.size(); ++i) {
+    const Evaluation& least = bounds.values[i];
+    if (least.memory <= memory_cap && (best < 0 || least.objective < bounds.values[best].objective)) best = i;
   }
-  static constexpr BestSoFar value = find();
-};
+  return best;
+}
+/// The candidates that can still be best once the most promising one is known. What cannot is not instantiated, let alone run.
 template <class MeshType, auto Step, class Options>
-struct BestOf<MeshType, Step, Options, 0> {
-  static constexpr BestSoFar value{};
+[[nodiscard]] constexpr auto find_contenders() {
+  InlineVector<int, max_best_layout_candidates> result;
+  constexpr const CandidateBounds& bounds = candidate_bounds<MeshType, Step, Options>;
+  constexpr int first = most_promising(bounds, Options::memory_cap);
+  if constexpr (first >= 0) {
+    constexpr Evaluation incumbent = candidate_value<MeshType, Step, Options, first>;
+    for (int i = 0; i < bounds.values.size(); ++i) {
+      const bool can_win = incumbent.memory > Options::memory_cap || bounds.values[i].objective <= incumbent.objective;
+      if (bounds.values[i].memory <= Options::memory_cap && can_win) result.push_back(i);
+    }
+  }
+  return result;
+}
+template <class MeshType, auto Step, class Options>
+inline constexpr auto contenders = find_contenders<MeshType, Step, Options>();
+
+struct BestFound {
+  Ranking ranking;  ///< of the contenders
+  std::int64_t smallest_peak = std::numeric_limits<std::int64_t>::max();  ///< of all candidates; a lower bound where one was not evaluated
 };
+template <class MeshType, auto Step, class Options, std::size_t... I>
+[[nodiscard]] constexpr BestFound choose_best(std::index_sequence<I...>) {
+  constexpr const auto& numbers = contenders<MeshType, Step, Options>.items;
+  BestFound best;
+  for (const Evaluation& least : candidate_bounds<MeshType, Step, Options>.values) {
+    if (least.memory > Options::memory_cap && least.memory < best.smallest_peak) best.smallest_peak = least.memory;
+  }
+  const auto meet = [&](int number, const Evaluation& value) {
+    if (value.memory < best.smallest_peak) best.smallest_peak = value.memory;
+    if (value.memory > Options::memory_cap) return;
+    best.ranking.add(ranked(layout_space<MeshType, Step, Options>, candidates<MeshType, Step, Options>.layouts[number], 0, value));
+  };
+  (meet(numbers[I], candidate_value<MeshType, Step, Options, numbers[I]>), ...);
+  return best;
+}
+template <class MeshType, auto Step, class Options>
+inline constexpr BestFound best_found =
+    choose_best<MeshType, Step, Options>(std::make_index_sequence<static_cast<std::size_t>(contenders<MeshType, Step, Options>.count)>{});
 
 /// A layout as a value turned into a type; `Holder::value` is the layout.
 template <class Holder>
@@ -157,16 +171,14 @@ struct LayoutType {
 /// What the search comes to, whatever it is: an error is BestLayout's to report.
 template <class MeshType, auto Step, class Options>
 struct Choice {
-  template <class Best>
   struct Holder {
-    static constexpr LayoutValue value = layout_space<MeshType, Step, Options>.layout(Best::value.ranking.layouts[0].splits);
+    static constexpr LayoutValue value = layout_space<MeshType, Step, Options>.layout(best_found<MeshType, Step, Options>.ranking.layouts[0].splits);
   };
   static constexpr bool is_complete = candidates<MeshType, Step, Options>.complete && !layout_space<MeshType, Step, Options>.overflowed &&
                                       !surveyed<MeshType, Step>.overflowed;
   static consteval auto select() {
     if constexpr (is_complete) {
-      using Best = BestOf<MeshType, Step, Options, candidates<MeshType, Step, Options>.layouts.count>;
-      if constexpr (!Best::value.ranking.layouts.empty()) return std::type_identity<typename LayoutType<Holder<Best>>::type>{};
+      if constexpr (!best_found<MeshType, Step, Options>.ranking.layouts.empty()) return LayoutType<Holder>{};
       else return std::type_identity<Layout<>>{};
     } else {
       return std::type_identity<Layout<>>{};
@@ -174,7 +186,7 @@ struct Choice {
   }
   static consteval std::int64_t find_smallest_peak() {
     if constexpr (is_complete) {
-      return BestOf<MeshType, Step, Options, candidates<MeshType, Step, Options>.layouts.count>::value.smallest_memory;
+      return best_found<MeshType, Step, Options>.smallest_peak;
     } else {
       return 0;
     }

@@ -25,21 +25,22 @@ class DryEngine final : public Backend {
 
   template <class Plan, class... Operands>
   constexpr void run(const Plan& plan, const Operands&... operands) {
-    note(detail::record_of_run(*this, plan, operands...));
+    note(detail::work_of(plan, operands...));
   }
   constexpr void copy(const CopyPlan& plan, Block& out, const Block& in) override {
     if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
-    note(detail::record_of_copy(*this, plan, out));
+    note(detail::work_of_copy(plan, out));
   }
   constexpr void narrow(Block& block) override {
-    note(detail::record_of_narrowing(*this, block));
+    note(detail::work_of_narrowing(block));
     const std::int64_t held = pooled_bytes(block.bytes);
     take(block.count() * bytes_of(block.type));  // before the old memory is given back
     live_ -= held;
     Backend::narrow(block);
   }
   constexpr void communicate(const CollectivePlan& plan, Block&, const Block&) override {
-    note(record_of(activity, plan, mesh().size(plan.axes)));
+    cost.add(plan);
+    if (tracing) records.push_back(record_of(activity, plan, mesh().size(plan.axes)));
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
     Block* block = make<Block>();
@@ -67,9 +68,9 @@ class DryEngine final : public Backend {
     live_ += pooled_bytes(bytes);
     if (live_ > cost.peak_bytes) cost.peak_bytes = live_;
   }
-  constexpr void note(const Record& record) {
-    cost.add(record);
-    if (tracing) records.push_back(record);
+  constexpr void note(const LocalWork& done) {
+    cost.add(done);
+    if (tracing) records.push_back(record_of(activity, done));
   }
 
   std::int64_t live_ = 0;

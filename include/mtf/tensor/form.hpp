@@ -61,36 +61,48 @@ struct ResultType<Out<T>, Operands...> {
 template <class X, class... Operands>
 struct ResultType<X, Operands...> : ResultType<Operands...> {};
 
+// Measured once: in constant expressions the length of a text takes a step for each of its characters.
+template <class Plan>
+inline constexpr std::string_view plan_name = Plan::name;
+
 /// What running a plan on these operands does.
 template <class Plan, class... Operands>
-[[nodiscard]] constexpr Record record_of_run(const Backend& backend, const Plan& plan, const Operands&... operands) {
-  AxisSet axes;
-  if constexpr (requires { plan.split_axes; }) axes = plan.split_axes;
-  return record_of(backend.activity, Plan::name, ResultType<Operands...>::value, plan.work(), (bytes_of_operand(operands) + ... + 0), axes);
+[[nodiscard]] constexpr LocalWork work_of(const Plan& plan, const Operands&... operands) {
+  LocalWork done{.plan = plan_name<Plan>, .type = ResultType<Operands...>::value, .work = plan.work(), .bytes = (bytes_of_operand(operands) + ... + 0)};
+  if constexpr (requires { plan.split_axes; }) {
+    done.is_contraction = true;
+    done.split_axes = plan.split_axes;
+  }
+  return done;
 }
-[[nodiscard]] constexpr Record record_of_copy(const Backend& backend, const CopyPlan& plan, const Block& out) {
-  return record_of(backend.activity, CopyPlan::name, out.type, 0, 2 * plan.loop.size() * out.width());
+[[nodiscard]] constexpr LocalWork work_of_copy(const CopyPlan& plan, const Block& out) {
+  return {.plan = plan_name<CopyPlan>, .type = out.type, .bytes = 2 * plan.loop.size() * out.width()};
 }
 /// Rounds a partial sum of bfloat16 that was held in float.
-[[nodiscard]] constexpr Record record_of_narrowing(const Backend& backend, const Block& block) {
+[[nodiscard]] constexpr LocalWork work_of_narrowing(const Block& block) {
   const std::int64_t count = block.count();
-  return record_of(backend.activity, "narrow", ElementType::bfloat16, count, count * (bytes_of(ElementType::float32) + bytes_of(ElementType::bfloat16)));
+  return {.plan = "narrow", .type = ElementType::bfloat16, .work = count,
+          .bytes = count * (bytes_of(ElementType::float32) + bytes_of(ElementType::bfloat16))};
 }
 
 }  // namespace detail
 
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
-MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
-  detail::require_open(backend, operation);
+MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
   if (backend.survey != nullptr) backend.survey->meet(operation, dims);
   const Violations violations = check(backend.rules, dims, names_are_unique);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }
+/// How most operations begin: the same, in a world that is alive, and what follows is recorded as the operation's.
+MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+  detail::require_open(backend, operation);
+  require_placeable(backend, operation, dims, names_are_unique);
+}
 
-/// A new uninitialised value of this shape; throws if the shape cannot be placed.
+/// A new uninitialised value of this shape, for an operation that has begun; throws if the shape cannot be placed.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
-  require_legal(backend, operation, shape);
+  require_placeable(backend, operation, shape);
   return make_value(backend, place(backend.rules, shape), type);
 }
 

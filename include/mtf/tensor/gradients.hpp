@@ -117,6 +117,7 @@ class GradientPass {
     }
     pass.sink_.entries_[0].partials.push_back(loss->elements->fill(*loss->backend, loss->placement, 1.0));
     pass.walk(keep);
+    pass.backend_->announce("gradients");
     return pass.results(wanted);
   }
 

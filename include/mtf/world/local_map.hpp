@@ -114,7 +114,7 @@ auto run_local(const LocalResult<T, Dims, Summed>& result, const F& kernel, cons
     const Region region(local_map_name);
     std::int64_t bytes = value->block->bytes;
     for (const Array& x : arrays) bytes += x.value->block->bytes;
-    engine.run_recorded(local_map_name, element_type_of<T>::value, value->block->count(), bytes, [&] {
+    engine.run_recorded({.plan = local_map_name, .type = element_type_of<T>::value, .work = value->block->count(), .bytes = bytes}, [&] {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         kernel(engine.space(), view_of<T, static_cast<std::size_t>(Dims::size)>(engine, value->placement, value->block->data),
                input_view<Xs>(engine, arrays[I])...);
