@@ -78,6 +78,7 @@ template <class E, class T>
   for (int i = 0; i < spatial.size(); ++i) {
     const SpatialNames& s = spatial[i];
     const PlacedDim& along = weights.dims[weights.find(s.window)];
+    if (engine.survey != nullptr) engine.survey->keep_whole(name, {along.name, along.extent});
     if (!along.axes.empty()) {
       raise(name, "dim " + detail::quoted(s.window) + " of the filter is split: " + MTF_RULE_SPLIT_WINDOW);
     }

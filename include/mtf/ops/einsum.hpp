@@ -71,6 +71,7 @@ template <class E, class T>
   const Ref<Value> a = reorder(engine, sum_to<E, T>(engine, first, *pair.a_summed), *pair.a);
   const Ref<Value> b = reorder(engine, sum_to<E, T>(engine, second, *pair.b_summed), *pair.b);
   const Ref<Value> c = make_value(engine, *pair.c, element_type_of<T>::value);
+  if (engine.survey != nullptr) engine.survey->contract(pair.plan.work(), element_type_of<T>::value, *pair.c, a->placement, b->placement);
   engine.run(pair.plan, out<T>(c), in<T>(a), in<T>(b));
   if (engine.tracing) engine.trace(*pair.c, a->placement, b->placement);
   return reorder(engine, c, to);

@@ -23,6 +23,10 @@ template <class E, class T>
     raise(name, "dim " + detail::quoted(block) + " with halos of " + std::to_string(left) + " and " + std::to_string(right) + " is not dim " +
                     detail::quoted(to) + ": give the new dim the extent of a block with its halos");
   }
+  if (engine.survey != nullptr) {
+    engine.survey->keep_whole(name, block);
+    engine.survey->keep_whole(name, to);
+  }
   const bool splits_block = !engine.rules.axes_of(block.name).empty();
   if (splits_block || !engine.rules.axes_of(to.name).empty()) {
     raise(name, "dim " + detail::quoted(splits_block ? block : to) +

@@ -175,6 +175,11 @@ MTF_COLD inline void require_numbers(const char* operation, const char* what, co
 /// Throws unless the dims together are legal.
 MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, const ShapeValue& dims, const SpatialList& spatial) {
   mtf::detail::require_open(backend, operation);
+  if (backend.survey != nullptr) {
+    InlineVector<DimPair, max_windows> alike;
+    for (const SpatialNames& s : spatial) alike.push_back({s.input, s.output});
+    backend.survey->meet(operation, dims, {alike.begin(), static_cast<std::size_t>(alike.size())});
+  }
   const Violations violations = mtf::detail::check_windows(backend.rules, dims, spatial);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }

@@ -8,6 +8,7 @@
 #include <mtf/plan/collective.hpp>
 #include <mtf/plan/loop.hpp>
 #include <mtf/plan/record.hpp>
+#include <mtf/plan/survey.hpp>
 #include <mtf/plan/traced.hpp>
 #include <mtf/tensor/counted.hpp>
 #include <mtf/tensor/plan_memo.hpp>
@@ -78,6 +79,7 @@ class Backend {
   const CaptureScope* scope = nullptr;  ///< the innermost open one; nodes made now belong to it
   const StridedRows* rows = nullptr;    ///< of the microbatch that is running
   const char* replaying = nullptr;      ///< the operation whose gradient calls a function of the user's now
+  Survey* survey = nullptr;             ///< of a dry run for a layout search: what operations tell it
   Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
   Activity activity;            ///< whose records the next ones are

@@ -56,6 +56,7 @@ class DryEngine final : public Backend {
   }
   constexpr void release(Block* block) override {
     live_ -= pooled_bytes(block->bytes);
+    if (survey != nullptr) survey->end(block);
     destroy(block);
   }
   /// There are no elements to write.

@@ -91,6 +91,7 @@ template <class Plan, class... Operands>
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
 MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+  if (backend.survey != nullptr) backend.survey->meet(operation, dims);
   const Violations violations = check(backend.rules, dims, names_are_unique);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }

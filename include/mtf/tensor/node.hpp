@@ -193,7 +193,9 @@ constexpr void complete(const Value& value, const char* operation) { complete(*v
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
   if (backend.tracing) backend.trace(placement, type);
-  return Ref<Value>(make<Value>(placement, backend.allocate(type, placement.local_size())));
+  Block* block = backend.allocate(type, placement.local_size());
+  if (backend.survey != nullptr) backend.survey->begin(block, placement, block->bytes);
+  return Ref<Value>(make<Value>(placement, block));
 }
 [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
   return make_value(backend, backend.keep(placement), type);

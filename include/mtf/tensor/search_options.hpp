@@ -1,0 +1,67 @@
+// What a layout search is asked and what it answers.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mtf/plan/cost_terms.hpp>
+#include <mtf/plan/layout_search.hpp>
+#include <mtf/plan/objective.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+struct SearchOptions {
+  Objective objective = Objective::time;
+  Machine machine{};  ///< of Objective::time; the default is a first guess, `bench/calibrate` measures one
+  /// Instead of `objective` if given. Must not fall where a count or size of a Cost grows, or the search be `exhaustive`.
+  std::function<double(const Cost&)> cost{};
+  std::int64_t memory_cap = std::numeric_limits<std::int64_t>::max();  ///< bytes of a rank
+  std::vector<std::string_view> dims{};   ///< dims that may be split; none: all
+  std::vector<std::string_view> axes{};   ///< axes that may split them; none: all
+  std::string_view fixed{};               ///< rules that every candidate has, "batch:rows"
+  bool several_axes = false;              ///< a dim may also be split over several axes, major first in the order of the mesh
+  bool exhaustive = false;                ///< evaluates every legal layout, to check the pruning
+  int mesh_axes = 2;                      ///< of `search`: axes of a mesh, at most
+  std::vector<std::string_view> axis_names{};  ///< of `search`: of the first, second, ... axis; beyond them "mesh_0", "mesh_1", ...
+};
+
+/// A layout with its cost. Names refer to the texts that the step's dims, the mesh and the options hold.
+struct FoundLayout {
+  MeshValue mesh;
+  LayoutValue layout;
+  Evaluation value;
+  Cost cost;
+  CostTerm loses_by;  ///< of a runner-up: the term that makes most of its distance to the best
+
+  [[nodiscard]] PlacementRules rules() const {
+    Violations none;
+    return resolve(layout, mesh, none);
+  }
+};
+
+struct LayoutSearch {
+  std::vector<FoundLayout> layouts;    ///< the best first, then up to three runners-up
+  SearchCounts counts;
+  std::size_t meshes = 1;              ///< meshes searched
+  std::vector<std::string> reasons;    ///< why candidates are illegal, by name
+  std::vector<std::string> refusals;   ///< what the step threw under legal layouts, each once
+  SearchOptions options;
+
+  [[nodiscard]] const FoundLayout& best() const { return layouts.front(); }
+};
+
+namespace detail {
+
+/// A step without its type: the search is compiled once.
+struct SearchedStep {
+  std::function<Survey(const MeshValue&, MemoryTrace&)> survey;
+  std::function<Cost(const PlacementRules&)> cost;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace mtf

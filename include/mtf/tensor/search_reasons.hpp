@@ -1,0 +1,95 @@
+// Why layouts are illegal, in words: by dim, axis, extent and operation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <mtf/plan/layout_space.hpp>
+#include <mtf/tensor/error.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace detail {
+
+[[nodiscard]] inline std::string quoted_name(const Name& name) { return "\"" + std::string(name.text) + "\""; }
+
+MTF_COLD [[nodiscard]] inline std::string whole_reason(const SurveyedDim& dim) {
+  return "dim " + quoted_name(dim.name) + " cannot be split: " + dim.whole + " needs it whole";
+}
+MTF_COLD [[nodiscard]] inline std::string extent_reason(const SurveyedDim& dim, const std::string& axes, std::int64_t size) {
+  std::string text = "dim " + quoted_name(dim.name) + " has ";
+  text += dim.extents.size() == 1 ? "extent " : "extents ";
+  for (int i = 0; i < dim.extents.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dim.extents[i]);
+  return text + ": " + axes + " of size " + std::to_string(size) + " does not divide " + (dim.extents.size() == 1 ? "it" : "all of them");
+}
+MTF_COLD [[nodiscard]] inline std::string meeting_reason(const Survey& survey, int a, int b) {
+  const std::string operation = survey.where_met(a, b);
+  return "dims " + quoted_name(survey.dims[a].name) + " and " + quoted_name(survey.dims[b].name) + " meet in " +
+         (operation.empty() ? "an operation" : operation) + ": no axis may split both";
+}
+
+}  // namespace detail
+
+/// One sentence for each rule that candidates of a search on this mesh break: dims that operations need whole, axes that do not divide
+/// extents, dims that may not share an axis. `by_axis` names the axes, which a search over meshes does not.
+MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& survey, const MeshValue& mesh, const SpaceOptions& options, bool by_axis = true) {
+  const auto is_dim = [&](const Name& name) { return options.dims.empty() || LayoutSpace::contains(options.dims, name); };
+  const auto is_axis = [&](const Name& name) { return options.axes.empty() || LayoutSpace::contains(options.axes, name); };
+  std::vector<std::string> reasons;
+  std::vector<int> splittable;
+  for (int i = 0; i < survey.dims.size(); ++i) {
+    const SurveyedDim& dim = survey.dims[i];
+    if (!is_dim(dim.name)) continue;
+    if (dim.whole != nullptr) {
+      reasons.push_back(detail::whole_reason(dim));
+      continue;
+    }
+    bool divides = false;
+    for (const AxisValue& axis : mesh.axes) {
+      if (!is_axis(axis.name)) continue;
+      if (dim.divisor % axis.size == 0) {
+        divides = true;
+      } else {
+        reasons.push_back(detail::extent_reason(dim, by_axis ? "axis " + detail::quoted_name(axis.name) : "an axis", axis.size));
+      }
+    }
+    if (divides) splittable.push_back(i);
+  }
+  for (const int a : splittable) {
+    for (const int b : splittable) {
+      if (a < b && has(survey.dims[a].meets, b)) reasons.push_back(detail::meeting_reason(survey, a, b));
+    }
+  }
+  return reasons;
+}
+
+/// One sentence for each thing that is wrong with rules that every candidate is to have.
+MTF_COLD [[nodiscard]] inline std::vector<std::string> faults_of_fixed(const Survey& survey, const MeshValue& mesh, const LayoutValue& fixed) {
+  std::vector<std::string> faults;
+  Violations violations;
+  const PlacementRules rules = resolve(fixed, mesh, violations);
+  for (const Violation& violation : violations) faults.push_back(describe(violation));
+  for (int r = 0; r < rules.rules.size(); ++r) {
+    const PlacementRules::Resolved& rule = rules.rules[r];
+    const int at = survey.find(rule.dim);
+    if (at < 0) {
+      faults.push_back("the fixed rule for dim " + detail::quoted_name(rule.dim) + " names a dim that the step does not have");
+      continue;
+    }
+    const SurveyedDim& dim = survey.dims[at];
+    const std::int64_t parts = mesh.size(set_of(rule.axes));
+    if (dim.whole != nullptr) faults.push_back(detail::whole_reason(dim));
+    if (dim.divisor % parts != 0) faults.push_back(detail::extent_reason(dim, "the product of its axes", parts));
+    for (int other = 0; other < r; ++other) {
+      const int second = survey.find(rules.rules[other].dim);
+      if (second < 0 || (set_of(rule.axes) & set_of(rules.rules[other].axes)).empty()) continue;
+      const bool may_be_alike = has(dim.follows, second) && !has(dim.meets, second);
+      if (has(dim.meets, second) || (may_be_alike && !(rule.axes == rules.rules[other].axes))) faults.push_back(detail::meeting_reason(survey, at, second));
+    }
+  }
+  return faults;
+}
+
+}  // namespace v0
+}  // namespace mtf
