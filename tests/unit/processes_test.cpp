@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 mtf::ProcessPlace place(const char* host, int cores, int core, int threads) {
   mtf::ProcessPlace result;
-  std::strncpy(result.host, host, sizeof result.host - 1);
+  std::snprintf(result.host, sizeof result.host, "%s", host);
   result.cores = cores;
   result.core = core;
   result.threads = threads;

@@ -62,10 +62,10 @@ TEST_CASE("the time in a constant expression is that at run time") {
 
 TEST_CASE("local work takes the bytes of its slices, and every plan a launch") {
   mtf::Cost cost;
-  cost.add({.plan = "map", .type = mtf::ElementType::float32, .work = 100, .bytes = 3000});
-  cost.add({.plan = "reduce", .type = mtf::ElementType::float32, .work = 100, .bytes = 500});
-  cost.add({.plan = mtf::contraction_name, .type = mtf::ElementType::float64, .is_contraction = true, .work = 7000, .bytes = 100});
-  cost.add({.plan = mtf::contraction_name, .type = mtf::ElementType::float32, .is_contraction = true, .work = 600, .bytes = 100});
+  cost.add(mtf::LocalWork{.plan = "map", .type = mtf::ElementType::float32, .work = 100, .bytes = 3000});
+  cost.add(mtf::LocalWork{.plan = "reduce", .type = mtf::ElementType::float32, .work = 100, .bytes = 500});
+  cost.add(mtf::LocalWork{.plan = mtf::contraction_name, .type = mtf::ElementType::float64, .is_contraction = true, .work = 7000, .bytes = 100});
+  cost.add(mtf::LocalWork{.plan = mtf::contraction_name, .type = mtf::ElementType::float32, .is_contraction = true, .work = 600, .bytes = 100});
   mtf::Machine machine;
   machine.bytes_per_second = 1000;
   machine.seconds_per_operation = 0.25;

@@ -61,7 +61,7 @@ class ReportBuilder {
       report_.layout += (rule == 0 ? "" : ";") + std::string(rules.rules[rule].dim.text);
       const AxisList& axes = rules.rules[rule].axes;
       for (int i = 0; i < axes.size(); ++i) report_.layout += (i == 0 ? ":" : ",") + std::string(rules.mesh.axes[axes[i]].name.text);
-      if ((backend_.used_rules >> rule & 1U) == 0) {
+      if ((backend_.placements.used_rules() >> rule & 1U) == 0) {
         ++report_.cost.unused;
         report_.findings.push_back(fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.", rules.rules[rule].dim.text));
       }

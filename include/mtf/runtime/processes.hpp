@@ -39,7 +39,7 @@ ProcessPlace this_process(int threads) {
   char host[MPI_MAX_PROCESSOR_NAME]{};
   int length = 0;
   MPI_Get_processor_name(host, &length);
-  std::strncpy(place.host, host, sizeof place.host - 1);
+  for (int i = 0; i < length && i + 1 < static_cast<int>(sizeof place.host); ++i) place.host[i] = host[i];
 #if defined(__linux__)
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
