@@ -36,6 +36,8 @@ struct Block : Counted {
   std::int64_t outer = 1;  ///< of a scattered block
   std::int64_t inner = 1;
 
+  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory) : backend(&home), data(memory), bytes(size), type(element_type) {}
+
   [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
   [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }
 };
@@ -88,7 +90,7 @@ class Backend {
   /// The same placement, kept.
   [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) { return placements.keep(rules, placement); }
 
-  /// A block of `count` elements, uninitialised.
+  /// A block of `count` elements, uninitialised. It counts as a handle to its backend.
   [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;
   constexpr virtual void release(Block* block) = 0;
   /// Runs a collective. In place for all_reduce, broadcast (from position 0); else `in` to `out`.
@@ -104,9 +106,9 @@ class Backend {
 
 constexpr void dispose(Backend* backend) { delete backend; }
 MTF_NOINLINE constexpr void dispose(Block* block) {
-  const Ref<Backend> backend(block->backend);  // may be the last handle
-  backend->release(block);
-  --backend->references;
+  Backend& backend = *block->backend;
+  backend.release(block);
+  if (--backend.references == 0) dispose(&backend);
 }
 
 }  // namespace v0

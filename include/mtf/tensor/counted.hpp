@@ -29,13 +29,10 @@ template <class T, class... Arguments>
 /// Ends an object that `make` made; T may be a base with a virtual destructor.
 template <class T>
 constexpr void destroy(T* object) {
-  if (MTF_CONSTANT_EVALUATED) {
-    delete object;
-  } else {
-    const std::size_t bytes = object->bytes_of_object;
-    object->~T();
-    detail::Recycler::give(object, bytes);
-  }
+  if (MTF_CONSTANT_EVALUATED) return delete object;
+  const std::size_t bytes = object->bytes_of_object;
+  object->~T();
+  detail::Recycler::give(object, bytes);
 }
 
 /// Owning handle of a counted object. `dispose(T*)`, found by argument-dependent lookup, ends the object.

@@ -43,14 +43,11 @@ class DryEngine final : public Backend {
     }
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
-    Block* block = make<Block>();
-    block->backend = this;
     ++references;
-    block->type = type;
-    block->bytes = count * bytes_of(type);
-    live_ += pooled_bytes(block->bytes);
+    const std::int64_t bytes = count * bytes_of(type);
+    live_ += pooled_bytes(bytes);
     if (live_ > cost.peak_bytes) cost.peak_bytes = live_;
-    return block;
+    return make<Block>(*this, type, bytes, nullptr);
   }
   constexpr void release(Block* block) override {
     live_ -= pooled_bytes(block->bytes);

@@ -150,8 +150,7 @@ inline constexpr ElementOperations element_operations{&detail::Elements<E, T>::a
 template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
   operation->name = name;
-  operation->inputs.reserve(inputs.size());
-  for (const Array *input = inputs.data(), *end = input + inputs.size(); input != end; ++input) operation->inputs.emplace_back(input->node);
+  for (const Array *input = inputs.data(), *end = input + inputs.size(); input != end; ++input) operation->inputs.push_back(input->node);
   result.node = make_node(result.value->backend(), result.value->placement, &element_operations<E, T>);
   result.node->operation = operation;
 }

@@ -34,6 +34,7 @@ MTF_NOINLINE constexpr void dispose(Value* value) { destroy(value); }
 }
 
 class GradientSink;
+struct GradientEntry;
 class Operation;
 class Node;
 constexpr void dispose(Node* node);
@@ -57,8 +58,7 @@ class Node : public Counted {
   std::string_view name;           ///< of a variable, for messages
   std::int64_t scope = 0;          ///< the captured function in which it was made, 0 for none
   std::int64_t mark = 0;           ///< the last walk over captured functions that met it
-  std::int64_t pass = 0;           ///< the gradient pass that met it last, and its position in that
-  int slot = -1;
+  GradientEntry* entry = nullptr;  ///< what the innermost gradient pass that has met it knows of it
   Node* next_dead = nullptr;
 
   constexpr Node(Backend& home, const KeptPlacement& where, const ElementOperations* operations)
@@ -66,12 +66,38 @@ class Node : public Counted {
   constexpr ~Node();
 };
 
+/// The inputs of an operation, null where one needs no gradient. Two have their place here: most operations have no more.
+class Inputs {
+ public:
+  constexpr void push_back(const Ref<Node>& node) {
+    if (size_ == near) {
+      for (const Ref<Node>& other : near_) far_.push_back(other);
+    }
+    if (size_ < near) {
+      near_[size_] = node;
+    } else {
+      far_.push_back(node);
+    }
+    ++size_;
+  }
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+  [[nodiscard]] constexpr const Ref<Node>* begin() const { return size_ <= near ? near_ : far_.data(); }
+  [[nodiscard]] constexpr const Ref<Node>* end() const { return begin() + size_; }
+  [[nodiscard]] constexpr const Ref<Node>& operator[](std::size_t i) const { return size_ <= near ? near_[i] : far_[i]; }
+
+ private:
+  static constexpr std::size_t near = 2;
+  Ref<Node> near_[near];
+  RecycledVector<Ref<Node>> far_;  ///< all of them, if there are more
+  std::size_t size_ = 0;
+};
+
 /// How a result was made: the edges to its inputs, and in derived classes what the gradient needs, no more.
 class Operation : public Counted {
  public:
   static constexpr int max_inputs = 8;  ///< of the operations that take a list of operands
   const char* name = "";
-  RecycledVector<Ref<Node>> inputs;  ///< null where an input needs no gradient
+  Inputs inputs;
 
   constexpr virtual ~Operation() {}
   /// Adds the gradient of every input that `sink` asks for. `gradient` may be pending.
