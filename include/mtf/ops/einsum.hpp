@@ -15,7 +15,7 @@ namespace detail {
 
 template <class E>
 [[nodiscard]] constexpr Ref<Value> reorder(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
-  if (x->placement == to) return x;
+  if (&x.object->placement == &to) return x;
   Ref<Value> result = make_value(engine, to, x->type());
   engine.copy(plan_copy(engine, to, x->placement), *result->block, *x->block);
   return result;
@@ -65,7 +65,7 @@ MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const 
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second, const KeptPlacement& to) {
   const PairPlan& pair = engine.plans.template get<PairPlan>(
-      PlanKey(first->placement.number(), second->placement.number(), to.number(), floating<T> ? 1 : 0),
+      PlanKey(first.object->placement.number(), second.object->placement.number(), to.number(), floating<T> ? 1 : 0),
       [&] { return plan_pair(engine, first->placement, second->placement, to, floating<T>); });
   const Ref<Value> a = reorder(engine, sum_to<E, T>(engine, first, *pair.a_summed), *pair.a);
   const Ref<Value> b = reorder(engine, sum_to<E, T>(engine, second, *pair.b_summed), *pair.b);
@@ -80,7 +80,7 @@ using Factors = InlineVector<const Ref<Value>*, Operation::max_inputs>;
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> contract_all(E& engine, const Factors& xs, const KeptPlacement& to) {
   AxisSet split;
-  for (int i = 0; i < xs.count; ++i) split.bits |= (*xs.items[i])->placement.split_axes().bits;
+  for (int i = 0; i < xs.count; ++i) split.bits |= xs.items[i]->object->placement.split_axes().bits;
   Ref<Value> result;
   if (xs.count == 1) {
     if ((*xs[0])->placement == to) return *xs[0];
@@ -104,7 +104,7 @@ template <class E, class T>
 /// The key of a plan for values and one more placement: seven values at most.
 [[nodiscard]] constexpr PlanKey key_of(const KeptPlacement& first, const Factors& xs) {
   unsigned numbers[7]{};
-  for (int i = 0; i < xs.count; ++i) numbers[i] = (*xs.items[i])->placement.number();
+  for (int i = 0; i < xs.count; ++i) numbers[i] = xs.items[i]->object->placement.number();
   return PlanKey(first.number(), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]);
 }
 
@@ -275,6 +275,7 @@ template <class... Out>
 [[nodiscard]] constexpr ShapeValue output_shape(std::span<const Array> xs, DimList<Out...>) {
   ShapeValue shape = static_shape<Out...>();
   for (DimValue& dim : shape) {
+    if (dim.extent != dynamic) continue;
     for (const Array& x : xs) {
       const int at = x.value->placement.find(dim.name);
       if (dim.extent == dynamic && at >= 0) dim.extent = x.value->placement.dims[at].extent;

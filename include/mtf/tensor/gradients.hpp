@@ -29,7 +29,7 @@ class GradientSink {
  public:
   /// Whether the gradient of input i is needed: an operation skips the work otherwise.
   [[nodiscard]] constexpr bool wants(int input) const {
-    const Node* node = operation_->inputs[static_cast<std::size_t>(input)].get();
+    const Node* node = operation_->inputs[static_cast<std::size_t>(input)].object;
     return node != nullptr && met(*node) && node->entry->useful;
   }
   /// Adds a contribution. One partial sum is kept per set of axes that it is pending over: adding in order of arrival
@@ -47,10 +47,10 @@ class GradientSink {
   static constexpr std::size_t max_others = 7;
 
   [[nodiscard]] constexpr bool met(const Node& node) const { return node.entry != nullptr && node.entry->pass == pass_; }
-  [[nodiscard]] constexpr GradientEntry& entry_of(int input) { return *operation_->inputs[static_cast<std::size_t>(input)].get()->entry; }
+  [[nodiscard]] constexpr GradientEntry& entry_of(int input) { return *operation_->inputs[static_cast<std::size_t>(input)].object->entry; }
   MTF_NOINLINE static constexpr void add_to(GradientEntry& entry, Ref<Value>&& contribution, const char* name) {
-    if (contribution->block->scattered.bits != 0) complete(*contribution, name);
-    if (!entry.sum) {
+    if (contribution.object->block.object->scattered.bits != 0) complete(*contribution, name);
+    if (entry.sum.object == nullptr) {
       entry.sum = std::move(contribution);
       return;
     }
@@ -96,8 +96,9 @@ class GradientPass {
   constexpr ~GradientPass() {
     for (GradientEntry* list : {operations_, leaves_}) {
       while (list != nullptr) {
-        GradientEntry* const entry = std::exchange(list, list->next);
-        entry->node->entry = entry->outer;
+        GradientEntry* const entry = list;
+        list = list->next;
+        entry->node.object->entry = entry->outer;
         destroy(entry);
       }
     }
@@ -159,7 +160,7 @@ class GradientPass {
     GradientEntry** at = &leaves_;
     if (operation_of(*node) != nullptr) {
       // The newest is next; few are open at a time.
-      for (at = &open_; *at != nullptr && (*at)->node->id > node->id;) at = &(*at)->next;
+      for (at = &open_; *at != nullptr && (*at)->node.object->id > node->id;) at = &(*at)->next;
     }
     entry->next = *at;
     *at = entry;
@@ -175,7 +176,7 @@ class GradientPass {
       entry->previous = last_;
       (last_ == nullptr ? operations_ : last_->next) = entry;
       last_ = entry;
-      for (const Ref<Node>& input : entry->node->operation->inputs) meet(input.get());
+      for (const Ref<Node>& input : entry->node.object->operation->inputs) meet(input.object);
     }
   }
 
@@ -185,8 +186,8 @@ class GradientPass {
       if (sink_.met(*node)) node->entry->useful = node->entry->wanted = true;
     }
     for (GradientEntry* entry = last_; entry != nullptr; entry = entry->previous) {
-      for (const Ref<Node>& input : entry->node->operation->inputs) {
-        if (input && input->entry->useful) entry->useful = true;
+      for (const Ref<Node>& input : entry->node.object->operation->inputs) {
+        if (input.object != nullptr && input.object->entry->useful) entry->useful = true;
       }
     }
   }
@@ -194,16 +195,17 @@ class GradientPass {
   MTF_NOINLINE constexpr void walk(keep_graph keep) {
     for (GradientEntry* entry = operations_; entry != nullptr; entry = entry->next) {
       if (!entry->useful) continue;
-      Node& node = *entry->node;
-      if (entry->sum || entry->reached) {
+      Node& node = *entry->node.object;
+      if (entry->sum.object != nullptr || entry->reached) {
         Ref<Value> gradient;
-        if (entry->sum) gradient = read(*entry);
+        if (entry->sum.object != nullptr) gradient = read(*entry);
         if (!entry->wanted) entry->sum = Ref<Value>();
         sink_.operation_ = node.operation;
         node.operation->backward(gradient, sink_);
       }
       if (keep == keep_graph::no) {
-        destroy(std::exchange(node.operation, nullptr));
+        destroy(node.operation);
+        node.operation = nullptr;
         node.consumed = true;
       }
     }
@@ -211,7 +213,7 @@ class GradientPass {
 
   /// The sum of the partial sums. A single set stays pending.
   MTF_NOINLINE static constexpr Ref<Value> read(GradientEntry& entry) {
-    if (!entry.sum) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
+    if (entry.sum.object == nullptr) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
     while (!entry.others.empty()) {
       const Ref<Value> last = std::move(entry.others.back());
       entry.others.pop_back();

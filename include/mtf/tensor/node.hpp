@@ -21,16 +21,16 @@ struct Value : Counted {
   constexpr Value(const KeptPlacement& where, const Buffer& memory) : placement(where), block(memory) {}
   constexpr Value(const KeptPlacement& where, Block* memory) : placement(where), block(memory) {}
 
-  [[nodiscard]] constexpr Backend& backend() const { return *block->backend; }
-  [[nodiscard]] constexpr ElementType type() const { return block->type; }
+  [[nodiscard]] constexpr Backend& backend() const { return *block.object->backend; }
+  [[nodiscard]] constexpr ElementType type() const { return block.object->type; }
   /// Axes along which the sum is outstanding.
-  [[nodiscard]] constexpr AxisSet pending() const { return block->pending; }
+  [[nodiscard]] constexpr AxisSet pending() const { return block.object->pending; }
 };
 MTF_NOINLINE constexpr void dispose(Value* value) { destroy(value); }
 
 /// Whether nobody else holds the value or its memory, so that it may be written.
 [[nodiscard]] constexpr bool is_sole_owner(const Ref<Value>& value) {
-  return value->references == 1 && value->block->references == 1 && !value->block->lent;
+  return value.object->references == 1 && value.object->block.object->references == 1 && !value.object->block.object->lent;
 }
 
 class GradientSink;
@@ -110,7 +110,7 @@ constexpr Node::~Node() {
 
 /// Frees nodes through a worklist: recursive release of long chains would overflow the stack.
 constexpr void dispose(Node* node) {
-  Backend& backend = *node->backend;
+  Backend& backend = *node->backend.object;
   node->next_dead = backend.graveyard;
   backend.graveyard = node;
   if (backend.burying) return;
@@ -193,7 +193,7 @@ MTF_NOINLINE constexpr void complete_sum(Block& block, const char* operation) {
 constexpr void complete(Block& block, const char* operation) {
   if (block.wide || (block.pending.bits | block.scattered.bits) != 0) detail::complete_sum(block, operation);
 }
-constexpr void complete(const Value& value, const char* operation) { complete(*value.block.get(), operation); }
+constexpr void complete(const Value& value, const char* operation) { complete(*value.block.object, operation); }
 
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
