@@ -19,7 +19,7 @@ class Scope {
  public:
   constexpr Scope() = default;
   constexpr Scope(std::string_view text) { append(text); }
-  constexpr Scope(const char* text) : Scope(std::string_view(text)) {}
+  constexpr Scope(const char* text) { append(text); }
 
   [[nodiscard]] constexpr std::string_view view() const { return {text_.items, static_cast<std::size_t>(text_.size())}; }
   /// `hash_text(view())`
@@ -36,7 +36,7 @@ class Scope {
   }
   friend constexpr Scope operator/(Scope scope, const char* part) {
     if (!scope.text_.empty()) scope.append('/');
-    while (*part != '\0') scope.append(*part++);
+    scope.append(part);
     return scope;
   }
   friend constexpr Scope operator/(Scope scope, std::integral auto number) {
@@ -58,6 +58,11 @@ class Scope {
   constexpr void append(std::string_view part) {
     for (const char next : part) append(next);
   }
+  constexpr void append(const char* part) {
+    for (; *part != '\0' && text_.count + 1 < text_.capacity; ++part) {
+      hash_ = (hash_ ^ static_cast<unsigned char>(text_.items[text_.count++] = *part)) * hash_factor;
+    }
+  }
   InlineVector<char, 160> text_;  // ends with a NUL
   std::uint64_t hash_ = hash_of_nothing;
 };
@@ -74,7 +79,7 @@ struct Key {
     return key;
   }
   friend constexpr Key operator/(Key key, const char* part) {
-    for (key.append('/'); *part != '\0'; ++part) key.append(*part);
+    for (key.append('/'); *part != '\0'; ++part) key.stream = (key.stream ^ static_cast<unsigned char>(*part)) * hash_factor;
     return key;
   }
   friend constexpr Key operator/(Key key, std::integral auto number) {

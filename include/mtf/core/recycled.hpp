@@ -72,8 +72,7 @@ class RecycledVector {
     return *this;
   }
   constexpr ~RecycledVector() {
-    clear();
-    if (items_ != nullptr) give(items_, capacity_);
+    if (items_ != nullptr) release();
   }
 
   [[nodiscard]] constexpr std::size_t size() const { return size_; }
@@ -124,6 +123,10 @@ class RecycledVector {
   static constexpr void give(T* items, std::size_t count) {
     if (MTF_CONSTANT_EVALUATED) return std::allocator<T>().deallocate(items, count);
     detail::Recycler::give(items, count * sizeof(T));
+  }
+  constexpr void release() {
+    clear();
+    give(items_, capacity_);
   }
   constexpr void append(const RecycledVector& other) {
     reserve(size_ + other.size_);

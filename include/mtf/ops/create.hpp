@@ -90,7 +90,7 @@ MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, co
     operations.to_activation = [](const Ref<Value>& x) { return convert<E, A, S>(static_cast<E&>(x->backend()), x); };
     operations.to_slice = [](const Ref<Value>& x) { return convert<E, S, A>(static_cast<E&>(x->backend()), x); };
   }
-  return registry.add(path, value, &element_operations<E, A>, true, operations);
+  return registry.add(path, value, &element_operations<E, A>, operations);
 }
 
 }  // namespace untyped

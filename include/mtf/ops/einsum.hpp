@@ -15,7 +15,7 @@ namespace detail {
 
 template <class E>
 [[nodiscard]] constexpr Ref<Value> reorder(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
-  if (x->placement == to) return x;
+  if (&x.object->placement == &to) return x;
   Ref<Value> result = make_value(engine, to, x->type());
   engine.copy(plan_copy(engine, to, x->placement), *result->block, *x->block);
   return result;
@@ -66,7 +66,7 @@ MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const 
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second, const KeptPlacement& to) {
   const PairPlan& pair = engine.plans.template get<PairPlan>(
-      PlanKey(first->placement.number(), second->placement.number(), to.number(), floating<T> ? 1 : 0),
+      PlanKey(first.object->placement.number(), second.object->placement.number(), to.number(), floating<T> ? 1 : 0),
       [&] { return plan_pair(engine, first->placement, second->placement, to, floating<T>); });
   const Ref<Value> a = reorder(engine, sum_to<E, T>(engine, first, *pair.a_summed), *pair.a);
   const Ref<Value> b = reorder(engine, sum_to<E, T>(engine, second, *pair.b_summed), *pair.b);
@@ -77,43 +77,46 @@ template <class E, class T>
   return reorder(engine, c, to);
 }
 
+/// The operands of an einsum.
+using Factors = InlineVector<const Ref<Value>*, Operation::max_inputs>;
+
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> contract_all(E& engine, std::span<const Ref<Value>> xs, const KeptPlacement& to) {
+[[nodiscard]] constexpr Ref<Value> contract_all(E& engine, const Factors& xs, const KeptPlacement& to) {
   AxisSet split;
-  for (std::size_t i = 0; i < xs.size(); ++i) split.bits |= xs.data()[i]->placement.split_axes().bits;
+  for (int i = 0; i < xs.count; ++i) split.bits |= xs.items[i]->object->placement.split_axes().bits;
   Ref<Value> result;
-  if (xs.size() == 1) {
-    if (xs[0]->placement == to) return xs[0];
-    result = sum_to<E, T>(engine, xs[0], to);
-  } else if (xs.size() == 2) {
-    result = contract_pair<E, T>(engine, xs[0], xs[1], to);
+  if (xs.count == 1) {
+    if ((*xs[0])->placement == to) return *xs[0];
+    result = sum_to<E, T>(engine, *xs[0], to);
+  } else if (xs.count == 2) {
+    result = contract_pair<E, T>(engine, *xs.items[0], *xs.items[1], to);
   } else {
-    result = xs[0];
-    for (std::size_t i = 1; i < xs.size(); ++i) {
+    result = *xs[0];
+    for (int i = 1; i < xs.size(); ++i) {
       ShapeValue wanted = to.shape();
-      for (std::size_t j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, xs[j]->placement.shape());
+      for (int j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, (*xs[j])->placement.shape());
       const KeptPlacement* next = &to;
-      if (i + 1 < xs.size()) next = &engine.keep(mtf::detail::kept_dims(result->placement, xs[i]->placement, wanted));
-      result = contract_pair<E, T>(engine, result, xs[i], *next);
+      if (i + 1 < xs.size()) next = &engine.keep(mtf::detail::kept_dims(result->placement, (*xs[i])->placement, wanted));
+      result = contract_pair<E, T>(engine, result, *xs[i], *next);
     }
   }
   result->block->pending = split - to.split_axes();
   return result;
 }
 
-/// The key of a plan for values and one more placement; null numbers where there are fewer than seven.
-[[nodiscard]] constexpr PlanKey key_of(const KeptPlacement& first, std::span<const Ref<Value>> xs) {
+/// The key of a plan for values and one more placement: seven values at most.
+[[nodiscard]] constexpr PlanKey key_of(const KeptPlacement& first, const Factors& xs) {
   unsigned numbers[7]{};
-  for (std::size_t i = 0; i < xs.size(); ++i) numbers[i] = xs.data()[i]->placement.number();
+  for (int i = 0; i < xs.count; ++i) numbers[i] = xs.items[i]->object->placement.number();
   return PlanKey(first.number(), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]);
 }
 
 struct LegalUnion {};
 
-MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const char* name, std::span<const Ref<Value>> xs, const ShapeValue& shape) {
+MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const char* name, const Factors& xs, const ShapeValue& shape) {
   ShapeValue all = shape;
-  for (const Ref<Value>& x : xs) {
-    for (const PlacedDim& dim : x->placement.dims) {
+  for (const Ref<Value>* x : xs) {
+    for (const PlacedDim& dim : (*x)->placement.dims) {
       const int known = find(all, dim.name);
       if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back({dim.name, dim.extent});
     }
@@ -123,10 +126,10 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
 }
 
 /// Where the result of an einsum lives, if its operands go together.
-[[nodiscard]] constexpr const KeptPlacement& place_einsum(Backend& backend, const char* name, std::span<const Ref<Value>> xs, const ShapeValue& shape) {
+[[nodiscard]] constexpr const KeptPlacement& place_einsum(Backend& backend, const char* name, const Factors& xs, const ShapeValue& shape) {
   mtf::detail::require_open(backend, name);
   const KeptPlacement* to = backend.placements.find(shape);
-  if (to == nullptr || xs.size() > 7) {
+  if (to == nullptr || xs.count > 7) {
     (void)require_union(backend, name, xs, shape);
     return backend.place(shape);
   }
@@ -135,16 +138,16 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
 }
 
 /// The dims of `whole` that some factor has.
-[[nodiscard]] constexpr const KeptPlacement& dims_reached(Backend& backend, const KeptPlacement& whole, std::span<const Ref<Value>> factors) {
+[[nodiscard]] constexpr const KeptPlacement& dims_reached(Backend& backend, const KeptPlacement& whole, const Factors& factors) {
   struct Reached {
     const KeptPlacement* placement;
   };
   const auto reached = [&] {
     ShapeValue known;
-    for (const Ref<Value>& factor : factors) known = unite(known, factor->placement.shape());
+    for (const Ref<Value>* factor : factors) known = unite(known, (*factor)->placement.shape());
     return Reached{&backend.keep(mtf::detail::kept_dims(whole, {}, known))};
   };
-  if (factors.size() > 7) return *reached().placement;
+  if (factors.count > 7) return *reached().placement;
   return *backend.plans.get<Reached>(key_of(whole, factors), reached).placement;
 }
 
@@ -153,12 +156,16 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
 /// Contraction of complete values to the dims of `to`, all of which some operand has. Local; pending over the axes of the
 /// split dims summed out. More than two operands go pairwise from the left, keeping the dims that are still needed.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> contract(E& engine, std::span<const Ref<Value>> xs, const KeptPlacement& to) {
+[[nodiscard]] constexpr Ref<Value> contract(E& engine, const detail::Factors& xs, const KeptPlacement& to) {
   if constexpr (std::same_as<T, bfloat16>) {
     // BLAS knows float and double: products are made, summed and kept between operands in float, and rounded once.
     InlineVector<Ref<Value>, Operation::max_inputs> floats;
-    for (const Ref<Value>& x : xs) floats.push_back(convert<E, float, bfloat16>(engine, x));
-    return settle(engine, detail::contract_all<E, float>(engine, {floats.begin(), xs.size()}, to));
+    detail::Factors pointers;
+    for (const Ref<Value>* x : xs) {
+      floats.push_back(convert<E, float, bfloat16>(engine, *x));
+      pointers.push_back(&floats.back());
+    }
+    return settle(engine, detail::contract_all<E, float>(engine, pointers, to));
   } else {
     return detail::contract_all<E, T>(engine, xs, to);
   }
@@ -167,25 +174,24 @@ template <class E, class T>
 template <class E, class T>
 class EinsumGradient final : public Operation {
  public:
-  RecycledVector<Ref<Value>> operands;
+  InlineVector<Ref<Value>, max_inputs> operands;
   constexpr ~EinsumGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (!sink.wants(static_cast<int>(i))) continue;
-      RecycledVector<Ref<Value>> factors;
-      factors.reserve(operands.size());
-      factors.push_back(gradient);
-      for (std::size_t j = 0; j < operands.size(); ++j) {
-        if (j != i) factors.push_back(operands[j]);
+    for (int i = 0; i < operands.count; ++i) {
+      if (!sink.wants(i)) continue;
+      detail::Factors factors;
+      factors.push_back(&gradient);
+      for (int j = 0; j < operands.count; ++j) {
+        if (j != i) factors.push_back(&operands.items[j]);
       }
-      const KeptPlacement& whole = operands[i]->placement;
+      const KeptPlacement& whole = operands.items[i]->placement;
       const KeptPlacement& reached = detail::dims_reached(engine, whole, factors);
       Ref<Value> result = contract<E, T>(engine, factors, reached);
       // A dim that this operand alone had was summed: its gradient is the same along it.
       if (!(reached == whole)) result = broadcast_to(engine, result, whole);
-      sink.add(static_cast<int>(i), std::move(result));
+      sink.add(i, std::move(result));
     }
   }
 };
@@ -193,16 +199,15 @@ class EinsumGradient final : public Operation {
 template <class E, class T>
 [[nodiscard]] constexpr Array einsum(E& engine, std::span<const Array> xs, const ShapeValue& shape) {
   constexpr const char* name = "einsum";
-  RecycledVector<Ref<Value>> operands;
-  operands.reserve(xs.size());
-  for (std::size_t i = 0; i < xs.size(); ++i) operands.push_back(xs.data()[i].value);
-  const KeptPlacement& to = detail::place_einsum(engine, name, operands, shape);
-  for (const Ref<Value>& operand : operands) complete(*operand, name);
-  Array result{contract<E, T>(engine, operands, to), {}};
+  detail::Factors factors;
+  for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.push_back(&x->value);
+  const KeptPlacement& to = detail::place_einsum(engine, name, factors, shape);
+  for (int i = 0; i < factors.count; ++i) complete(**factors.items[i], name);
+  Array result{contract<E, T>(engine, factors, to), {}};
   if constexpr (floating<T>) {
     if (records(engine, xs)) {
       auto* operation = make<EinsumGradient<E, T>>();
-      operation->operands = std::move(operands);
+      for (int i = 0; i < factors.count; ++i) operation->operands.push_back(*factors.items[i]);
       record<E, T>(result, name, operation, xs);
     }
   }
@@ -273,6 +278,7 @@ template <class... Out>
 [[nodiscard]] constexpr ShapeValue output_shape(std::span<const Array> xs, DimList<Out...>) {
   ShapeValue shape = static_shape<Out...>();
   for (DimValue& dim : shape) {
+    if (dim.extent != dynamic) continue;
     for (const Array& x : xs) {
       const int at = x.value->placement.find(dim.name);
       if (dim.extent == dynamic && at >= 0) dim.extent = x.value->placement.dims[at].extent;

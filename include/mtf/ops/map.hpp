@@ -133,7 +133,7 @@ class MapGradient final : public Operation {
  private:
   template <std::size_t... I>
   constexpr void run(E& engine, const Ref<Value>& full, const Ref<Value>& gradient, int which, std::index_sequence<I...>) {
-    engine.run(plan_map_gradient(engine, which, gradient->placement, arguments[I]->placement...), f, out<T>(full), in<T>(gradient),
+    engine.run(plan_map_gradient(engine, which, gradient.object->placement, arguments[I].object->placement...), f, out<T>(full), in<T>(gradient),
                in<T>(arguments[I])...);
   }
 };
@@ -150,7 +150,7 @@ struct MapForm {
 template <std::size_t... I>
 [[nodiscard]] constexpr const MapForm& form_of(Backend& backend, const char* name, const Array* xs, std::index_sequence<I...>) {
   mtf::detail::require_open(backend, name);
-  return backend.plans.get<MapForm>(PlanKey(xs[I].value->placement.number()...), [&] {
+  return backend.plans.get<MapForm>(PlanKey(xs[I].value.object->placement.number()...), [&] {
     const std::span<const Array> operands(xs, sizeof...(I));
     mtf::detail::require_union(backend, name, operands);
     const KeptPlacement& placement = place(backend, name, mtf::detail::map_shape(operands));
@@ -168,8 +168,8 @@ template <class E, class R, class T, class F, std::size_t... I>
   constexpr std::size_t count = sizeof...(I);
   const MapForm& form = form_of(engine, name, xs, indices);
   bool stays_pending = false;
-  if constexpr (linear_function<F>) stays_pending = (sums_agree(*xs[I].value->block, *xs[0].value->block) && ...);
-  if (!stays_pending) (complete(*xs[I].value->block, name), ...);
+  if constexpr (linear_function<F>) stays_pending = (sums_agree(*xs[I].value.object->block.object, *xs[0].value.object->block.object) && ...);
+  if (!stays_pending) (complete(*xs[I].value.object->block.object, name), ...);
 
   Array result;
   bool in_float = false;
@@ -185,13 +185,13 @@ template <class E, class R, class T, class F, std::size_t... I>
     result.value = make_value(engine, *form.placement, element_type_of<R>::value);
     engine.run(form.plan, f, out<R>(result.value), in<T>(xs[I].value)...);
   }
-  if (stays_pending) result.value->block->pending = xs[0].value->pending();
+  if (stays_pending) result.value.object->block.object->pending = xs[0].value.object->block.object->pending;
   if constexpr (floating<R> && std::same_as<R, T> && !without_gradient<F>) {
     const std::span<const Array> inputs(xs, count);
     if (records(engine, inputs)) {
       if constexpr (linear_function<F>) {
         auto* operation = make<LinearMapGradient<E, T, F, count>>(f);
-        ((operation->placements[I] = &xs[I].value->placement), ...);
+        ((operation->placements[I] = &xs[I].value.object->placement), ...);
         record<E, T>(result, name, operation, inputs);
       } else if constexpr (!mtf::detail::differentiable<F, T, count>) {
         raise(name, "the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "

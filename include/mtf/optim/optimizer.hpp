@@ -32,7 +32,7 @@ constexpr void require_type(const VariableState& state) {
   const Scope path = state.path / name;
   if (VariableState* found = registry.find(path)) return *found;
   const ElementOperations* elements = state.types.elements;
-  return registry.add(path, elements->fill(state.leaf.value->backend(), state.placement(), 0.0), elements, false);
+  return registry.add_slot(path, elements->fill(state.leaf.value->backend(), state.placement(), 0.0), elements);
 }
 
 }  // namespace detail

@@ -41,6 +41,8 @@ struct Block : Counted {
   std::int64_t inner = 1;
   const char* summed_by = "";  ///< while tracing: the operation that made these partial sums
 
+  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory) : backend(&home), data(memory), bytes(size), type(element_type) {}
+
   [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
   [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }
 };
@@ -126,7 +128,7 @@ class Backend {
     ++activity.occurrence;
   }
 
-  /// A block of `count` elements, uninitialised.
+  /// A block of `count` elements, uninitialised. It counts as a handle to its backend.
   [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;
   constexpr virtual void release(Block* block) = 0;
   /// Runs a collective. In place for all_reduce, broadcast (from position 0); else `in` to `out`.
@@ -142,9 +144,9 @@ class Backend {
 
 constexpr void dispose(Backend* backend) { delete backend; }
 MTF_NOINLINE constexpr void dispose(Block* block) {
-  const Ref<Backend> backend(block->backend);  // may be the last handle
-  backend->release(block);
-  --backend->references;
+  Backend& backend = *block->backend;
+  backend.release(block);
+  if (--backend.references == 0) dispose(&backend);
 }
 
 }  // namespace v0

@@ -46,13 +46,10 @@ class DryEngine final : public Backend {
     if (tracing) records.push_back(detail::record_of_collective(*this, plan, in));
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
-    Block* block = make<Block>();
-    block->backend = this;
     ++references;
-    block->type = type;
-    block->bytes = count * bytes_of(type);
-    take(block->bytes);
-    return block;
+    const std::int64_t bytes = count * bytes_of(type);
+    take(bytes);
+    return make<Block>(*this, type, bytes, nullptr);
   }
   constexpr void release(Block* block) override {
     live_ -= pooled_bytes(block->bytes);

@@ -28,11 +28,11 @@ template <class T>
   if constexpr (std::same_as<T, bfloat16>) {
     if (value->block->wide) value->block->backend->narrow(*value->block);
   }
-  return {*value->block};
+  return {*value.object->block.object};
 }
 template <class T>
 [[nodiscard]] constexpr Out<T> out(const Ref<Value>& value) {
-  return {*value->block};
+  return {*value.object->block.object};
 }
 
 namespace detail {
@@ -120,8 +120,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, cons
 
 /// Whether an operation on these inputs joins the graph.
 [[nodiscard]] constexpr bool records(const Backend& backend, const Array& input) {
-  if (!backend.recording || !input.node) return false;
-  detail::require_visible(*input.node);
+  if (!backend.recording || input.node.object == nullptr) return false;
+  if (input.node.object->scope != 0) detail::require_visible(*input.node);
   return true;
 }
 [[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) {
@@ -212,10 +212,10 @@ inline constexpr ElementOperations element_operations{&detail::Elements<E, T>::a
 template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
   operation->name = name;
-  operation->inputs.reserve(inputs.size());
-  for (const Array *input = inputs.data(), *end = input + inputs.size(); input != end; ++input) operation->inputs.emplace_back(input->node);
-  result.node = make_node(result.value->backend(), result.value->placement, &element_operations<E, T>);
-  result.node->operation = operation;
+  for (const Array *input = inputs.data(), *end = input + inputs.size(); input != end; ++input) operation->inputs.push_back(input->node);
+  const Value& value = *result.value.object;
+  result.node = make_node(*value.block.object->backend, value.placement, &element_operations<E, T>);
+  result.node.object->operation = operation;
 }
 template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, const Array& input) {
@@ -271,7 +271,7 @@ template <class E>
 /// is pending over the axes of the dims summed out, and over those x was pending over.
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
-  if (x->placement == to) return x;
+  if (&x.object->placement == &to) return x;
   if (!x->block->scattered.empty()) complete(*x, "reduce_sum");
   if constexpr (std::same_as<T, bfloat16>) return settle(engine, sum_in_float(engine, x, to));
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);

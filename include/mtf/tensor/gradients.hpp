@@ -8,50 +8,49 @@
 namespace mtf {
 inline namespace v0 {
 
+/// What a gradient pass knows of a node that it has met.
+struct GradientEntry : Counted {
+  Ref<Node> node;
+  std::int64_t pass;
+  GradientEntry* outer;              ///< the node's entry in the pass during which this one runs
+  GradientEntry* next = nullptr;     ///< by falling creation number of the nodes
+  GradientEntry* previous = nullptr;
+  bool useful = false;   ///< on a path to a wanted node
+  bool wanted = false;
+  bool reached = false;  ///< has its turn without a contribution
+  Ref<Value> sum;                    ///< of the contributions that are pending over one set of axes, null if there are none
+  RecycledVector<Ref<Value>> others;  ///< those over other sets, rarely any
+
+  constexpr GradientEntry(Node* met, std::int64_t number) : node(met), pass(number), outer(met->entry) {}
+};
+
 /// Receives the gradients of an operation's inputs during `Operation::backward`.
 class GradientSink {
  public:
   /// Whether the gradient of input i is needed: an operation skips the work otherwise.
   [[nodiscard]] constexpr bool wants(int input) const {
-    const Ref<Node>& node = operation_->inputs[static_cast<std::size_t>(input)];
-    return node && met(*node) && entries_[static_cast<std::size_t>(node->slot)].useful;
+    const Node* node = operation_->inputs[static_cast<std::size_t>(input)].object;
+    return node != nullptr && met(*node) && node->entry->useful;
   }
   /// Adds a contribution. One partial sum is kept per set of axes that it is pending over: adding in order of arrival
   /// would complete a sum for every branch, this completes one per set when the gradient is read.
   constexpr void add(int input, const Ref<Value>& contribution) {
     Ref<Value> copy = contribution;
-    add(input, std::move(copy));
+    add_to(entry_of(input), std::move(copy), operation_->name);
   }
-  constexpr void add(int input, Ref<Value>&& contribution) {
-    add_to(entry_of(input), std::move(contribution), operation_->name);
-  }
+  constexpr void add(int input, Ref<Value>&& contribution) { add_to(entry_of(input), std::move(contribution), operation_->name); }
   /// Lets the operation of input i have its turn although it receives no contribution here.
   constexpr void reach(int input) { entry_of(input).reached = true; }
 
  private:
   friend class GradientPass;
-  /// What a pass knows of a node.
-  struct Entry {
-    Ref<Node> node;
-    std::int64_t outer_pass;  ///< what the node says of the pass during which this one runs
-    int outer_slot;
-    bool useful = false;
-    bool wanted = false;
-    bool reached = false;
-    Ref<Value> sum;                    ///< of the contributions that are pending over one set of axes, null if there are none
-    RecycledVector<Ref<Value>> others;  ///< those over other sets, rarely any
-
-    constexpr Entry(Node* met, std::int64_t pass, int slot) : node(met), outer_pass(pass), outer_slot(slot) {}
-  };
   static constexpr std::size_t max_others = 7;
 
-  [[nodiscard]] constexpr bool met(const Node& node) const { return node.pass == pass_; }
-  [[nodiscard]] constexpr Entry& entry_of(int input) {
-    return entries_[static_cast<std::size_t>(operation_->inputs[static_cast<std::size_t>(input)]->slot)];
-  }
-  MTF_NOINLINE static constexpr void add_to(Entry& entry, Ref<Value>&& contribution, const char* name) {
-    if (contribution->block->scattered.bits != 0) complete(*contribution, name);
-    if (!entry.sum) {
+  [[nodiscard]] constexpr bool met(const Node& node) const { return node.entry != nullptr && node.entry->pass == pass_; }
+  [[nodiscard]] constexpr GradientEntry& entry_of(int input) { return *operation_->inputs[static_cast<std::size_t>(input)].object->entry; }
+  MTF_NOINLINE static constexpr void add_to(GradientEntry& entry, Ref<Value>&& contribution, const char* name) {
+    if (contribution.object->block.object->scattered.bits != 0) complete(*contribution, name);
+    if (entry.sum.object == nullptr) {
       entry.sum = std::move(contribution);
       return;
     }
@@ -69,7 +68,7 @@ class GradientSink {
     entry.others.push_back(std::move(contribution));
   }
   /// Adds a contribution to a partial sum if both are pending over the same axes.
-  static constexpr bool joins(const Entry& entry, Ref<Value>& partial, Ref<Value>& contribution, const char* name) {
+  static constexpr bool joins(const GradientEntry& entry, Ref<Value>& partial, Ref<Value>& contribution, const char* name) {
     // Another holder of the block may have scattered it since.
     if (partial->block->scattered.bits != 0) complete(*partial, name);
     if (partial->pending().bits != contribution->pending().bits) return false;
@@ -79,7 +78,6 @@ class GradientSink {
     return true;
   }
 
-  RecycledVector<Entry> entries_;
   Operation* operation_ = nullptr;
   std::int64_t pass_ = 0;
 };
@@ -94,8 +92,16 @@ class GradientPass {
  public:
   GradientPass(const GradientPass&) = delete;
   GradientPass& operator=(const GradientPass&) = delete;
+  /// Gives the nodes back to the pass during which this one ran, also when an exception ends it.
   constexpr ~GradientPass() {
-    forget();
+    for (GradientEntry* list : {operations_, leaves_}) {
+      while (list != nullptr) {
+        GradientEntry* const entry = list;
+        list = list->next;
+        entry->node.object->entry = entry->outer;
+        destroy(entry);
+      }
+    }
     backend_->activity.operation = outer_.operation;
     backend_->activity.is_gradient = outer_.is_gradient;
   }
@@ -110,8 +116,8 @@ class GradientPass {
     pass.collect({&loss, 1});
     pass.prune(wanted);
     // An error leaves the graph as it was. A freed node has lost its inputs: whatever lies behind it cannot be reached.
-    for (const GradientSink::Entry& entry : pass.sink_.entries_) {
-      if (entry.node->consumed) {
+    for (const GradientEntry* entry = pass.leaves_; entry != nullptr; entry = entry->next) {
+      if (entry->node->consumed) {
         raise("gradients", "this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again");
       }
     }
@@ -121,7 +127,7 @@ class GradientPass {
         raise("gradients", "the loss does not depend on \"" + name + "\"; leave it out, or ask for unused::zeros");
       }
     }
-    pass.sink_.entries_[0].sum = loss->elements->fill(*loss->backend, loss->placement, 1.0);
+    loss->entry->sum = loss->elements->fill(*loss->backend, loss->placement, 1.0);
     pass.walk(keep);
     pass.backend_->announce("gradients");
     return pass.results(wanted);
@@ -137,15 +143,13 @@ class GradientPass {
     for (std::size_t i = 0; i < roots.size(); ++i) {
       if (!seeds[i]) continue;
       Ref<Value> seed = seeds[i];
-      GradientSink::add_to(pass.sink_.entries_[static_cast<std::size_t>(roots[i]->slot)], std::move(seed), scope.operation);
+      GradientSink::add_to(*roots[i]->entry, std::move(seed), scope.operation);
     }
     pass.walk(keep_graph::no);
     return pass.results(wanted);
   }
 
  private:
-  using Entry = GradientSink::Entry;
-
   constexpr GradientPass(Backend& backend, std::int64_t scope) : scope_(scope), backend_(&backend), outer_(backend.activity) {
     sink_.pass_ = backend.next_pass++;
     backend.activity.is_gradient = true;
@@ -154,83 +158,69 @@ class GradientPass {
   /// The operation that made a node, if the walk goes through it.
   [[nodiscard]] constexpr Operation* operation_of(const Node& node) const { return scope_ == 0 || node.scope == scope_ ? node.operation : nullptr; }
 
-  /// Meets all nodes that the walk goes through, operations first, by falling creation number: the largest of those met is next.
-  MTF_NOINLINE constexpr void collect(std::span<const Ref<Node>> roots) {
-    struct Met {
-      Node* node;
-      std::int64_t outer_pass;
-      int outer_slot;
-    };
-    RecycledVector<Met> operations, leaves;
-    RecycledVector<Met> open;  // operations whose turn has not come, by rising creation number
-    const auto meet = [&](const Ref<Node>& met) {
-      Node* const node = met.get();
-      if (node == nullptr || node->pass == sink_.pass_) return;
-      const Met entry{node, std::exchange(node->pass, sink_.pass_), node->slot};
-      if (operation_of(*node) == nullptr) {
-        leaves.push_back(entry);
-        return;
-      }
-      open.push_back(entry);
-      Met* at = &open.back();
-      for (; at != open.data() && (at - 1)->node->id > node->id; --at) *at = *(at - 1);
-      *at = entry;
-    };
-    for (const Ref<Node>& root : roots) meet(root);
-    while (!open.empty()) {
-      const Met next = open.back();
-      open.pop_back();
-      operations.push_back(next);
-      for (const Ref<Node>& input : next.node->operation->inputs) meet(input);
+  /// Puts a node among those whose turn has not come.
+  constexpr void meet(Node* node) {
+    if (node == nullptr || sink_.met(*node)) return;
+    auto* entry = make<GradientEntry>(node, sink_.pass_);
+    node->entry = entry;
+    GradientEntry** at = &leaves_;
+    if (operation_of(*node) != nullptr) {
+      // The newest is next; few are open at a time.
+      for (at = &open_; *at != nullptr && (*at)->node.object->id > node->id;) at = &(*at)->next;
     }
-    RecycledVector<Entry>& entries = sink_.entries_;
-    entries.reserve(operations.size() + leaves.size());
-    for (const RecycledVector<Met>* list : {&operations, &leaves}) {
-      for (const Met& met : *list) {
-        met.node->slot = static_cast<int>(entries.size());
-        entries.emplace_back(met.node, met.outer_pass, met.outer_slot);
-      }
+    entry->next = *at;
+    *at = entry;
+  }
+
+  /// Meets all nodes that the walk goes through.
+  MTF_NOINLINE constexpr void collect(std::span<const Ref<Node>> roots) {
+    for (const Ref<Node>& root : roots) meet(root.get());
+    while (open_ != nullptr) {
+      GradientEntry* const entry = open_;
+      open_ = entry->next;
+      entry->next = nullptr;
+      entry->previous = last_;
+      (last_ == nullptr ? operations_ : last_->next) = entry;
+      last_ = entry;
+      for (const Ref<Node>& input : entry->node.object->operation->inputs) meet(input.object);
     }
   }
 
   /// Marks the entries on a path to a wanted node; inputs come after the operations that use them.
   MTF_NOINLINE constexpr void prune(std::span<const Ref<Node>> wanted) {
-    Entry* const entries = sink_.entries_.data();
     for (const Ref<Node>& node : wanted) {
-      if (sink_.met(*node)) entries[node->slot].useful = entries[node->slot].wanted = true;
+      if (sink_.met(*node)) node->entry->useful = node->entry->wanted = true;
     }
-    for (Entry* entry = entries + sink_.entries_.size(); entry != entries;) {
-      --entry;
-      const Operation* operation = operation_of(*entry->node);
-      if (operation == nullptr) continue;
-      for (const Ref<Node>& input : operation->inputs) {
-        if (input && entries[input->slot].useful) entry->useful = true;
+    for (GradientEntry* entry = last_; entry != nullptr; entry = entry->previous) {
+      for (const Ref<Node>& input : entry->node.object->operation->inputs) {
+        if (input.object != nullptr && input.object->entry->useful) entry->useful = true;
       }
     }
   }
 
   MTF_NOINLINE constexpr void walk(keep_graph keep) {
-    for (Entry& entry : sink_.entries_) {
-      Node& node = *entry.node;
-      if (operation_of(node) == nullptr || !entry.useful) continue;
-      if (entry.sum || entry.reached) {
+    for (GradientEntry* entry = operations_; entry != nullptr; entry = entry->next) {
+      if (!entry->useful) continue;
+      Node& node = *entry->node.object;
+      if (entry->sum.object != nullptr || entry->reached) {
         Ref<Value> gradient;
-        if (entry.sum) gradient = read(entry);
-        if (!entry.wanted) entry.sum = Ref<Value>();
+        if (entry->sum.object != nullptr) gradient = read(*entry);
+        if (!entry->wanted) entry->sum = Ref<Value>();
         sink_.operation_ = node.operation;
         backend_->announce(node.operation->name);
         node.operation->backward(gradient, sink_);
       }
       if (keep == keep_graph::no) {
-        destroy(std::exchange(node.operation, nullptr));
+        destroy(node.operation);
+        node.operation = nullptr;
         node.consumed = true;
       }
     }
   }
 
   /// The sum of the partial sums. A single set stays pending.
-  MTF_NOINLINE static constexpr Ref<Value> read(Entry& entry) {
-    if (!entry.sum) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
+  MTF_NOINLINE static constexpr Ref<Value> read(GradientEntry& entry) {
+    if (entry.sum.object == nullptr) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
     while (!entry.others.empty()) {
       const Ref<Value> last = std::move(entry.others.back());
       entry.others.pop_back();
@@ -246,26 +236,19 @@ class GradientPass {
     result.reserve(wanted.size());
     for (const Ref<Node>& node : wanted) {
       result.emplace_back();
-      if (!sink_.met(*node)) continue;
-      Entry& entry = sink_.entries_[static_cast<std::size_t>(node->slot)];
-      if (scope_ == 0 || entry.sum) result.back() = read(entry);
+      if (sink_.met(*node) && (scope_ == 0 || node->entry->sum)) result.back() = read(*node->entry);
     }
     return result;
-  }
-
-  /// Gives the nodes back to the pass during which this one ran, also when an exception ends it.
-  constexpr void forget() {
-    for (Entry& entry : sink_.entries_) {
-      entry.node->pass = entry.outer_pass;
-      entry.node->slot = entry.outer_slot;
-    }
-    sink_.entries_.clear();
   }
 
   GradientSink sink_;
   std::int64_t scope_;
   Backend* backend_;
   Activity outer_;  ///< what ran when the pass began
+  GradientEntry* open_ = nullptr;        ///< operations that were met and have not had their turn
+  GradientEntry* operations_ = nullptr;  ///< those that have, in order
+  GradientEntry* last_ = nullptr;
+  GradientEntry* leaves_ = nullptr;      ///< nodes behind which the walk does not go
 };
 
 }  // namespace v0

@@ -31,6 +31,8 @@ class KeptPlacement : public Placement {
   [[nodiscard]] constexpr std::int64_t size() const { return size_; }
   [[nodiscard]] constexpr std::int64_t local_size() const { return local_size_; }
   [[nodiscard]] constexpr AxisSet split_axes() const { return split_axes_; }
+  /// The local slice, row-major.
+  friend constexpr const StridedShape& row_major(const KeptPlacement& kept) { return kept.slice_; }
 
   friend constexpr bool operator==(const KeptPlacement& a, const KeptPlacement& b) { return &a == &b; }
 
@@ -42,26 +44,27 @@ class KeptPlacement : public Placement {
         size_(placement.size()),
         local_size_(placement.local_size()),
         split_axes_(placement.split_axes()),
-        number_(number) {}
+        number_(number),
+        slice_(row_major(placement)) {}
 
   std::uint64_t hash_;
   std::int64_t size_, local_size_;
   AxisSet split_axes_;
   unsigned number_;
+  StridedShape slice_;
   bool by_rules_ = false;         ///< this is where the rules put its dims
-  KeptPlacement* next_ = nullptr;  ///< of those with a similar hash
+  KeptPlacement* next_ = nullptr;   ///< of those with a similar hash
+  KeptPlacement* older_ = nullptr;  ///< of all
 };
 
-/// The placements of a backend: one record of about 800 bytes for each shape that has occurred.
+/// The placements of a backend: one record of about two kilobytes for each shape that has occurred.
 class Placements {
  public:
   constexpr Placements() = default;
   Placements(const Placements&) = delete;
   Placements& operator=(const Placements&) = delete;
   constexpr ~Placements() {
-    for (KeptPlacement* head : buckets_) {
-      while (head != nullptr) delete std::exchange(head, head->next_);
-    }
+    while (newest_ != nullptr) delete std::exchange(newest_, newest_->older_);
   }
 
   /// Where the rules put dims, if these have occurred together before; else null.
@@ -88,6 +91,8 @@ class Placements {
     kept->by_rules_ = place(rules, placement.shape()) == placement;
     kept->next_ = bucket;
     bucket = kept;
+    kept->older_ = newest_;
+    newest_ = kept;
     for (const PlacedDim& dim : placement.dims) {
       if (dim.axes.empty()) continue;
       for (int rule = 0; rule < rules.rules.size(); ++rule) {
@@ -112,6 +117,7 @@ class Placements {
   }
 
   KeptPlacement* buckets_[buckets]{};
+  KeptPlacement* newest_ = nullptr;
   unsigned count_ = 0;
   std::uint64_t used_rules_ = 0;
 };

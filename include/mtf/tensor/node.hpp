@@ -21,10 +21,10 @@ struct Value : Counted {
   constexpr Value(const KeptPlacement& where, const Buffer& memory) : placement(where), block(memory) {}
   constexpr Value(const KeptPlacement& where, Block* memory) : placement(where), block(memory) {}
 
-  [[nodiscard]] constexpr Backend& backend() const { return *block->backend; }
-  [[nodiscard]] constexpr ElementType type() const { return block->type; }
+  [[nodiscard]] constexpr Backend& backend() const { return *block.object->backend; }
+  [[nodiscard]] constexpr ElementType type() const { return block.object->type; }
   /// Axes along which the sum is outstanding.
-  [[nodiscard]] constexpr AxisSet pending() const { return block->pending; }
+  [[nodiscard]] constexpr AxisSet pending() const { return block.object->pending; }
 };
 
 namespace detail {
@@ -37,10 +37,11 @@ constexpr void dispose(Value* value) { MTF_CONSTANT_EVALUATED ? destroy(value) :
 
 /// Whether nobody else holds the value or its memory, so that it may be written.
 [[nodiscard]] constexpr bool is_sole_owner(const Ref<Value>& value) {
-  return value->references == 1 && value->block->references == 1 && !value->block->lent;
+  return value.object->references == 1 && value.object->block.object->references == 1 && !value.object->block.object->lent;
 }
 
 class GradientSink;
+struct GradientEntry;
 class Operation;
 class Node;
 constexpr void dispose(Node* node);
@@ -64,8 +65,7 @@ class Node : public Counted {
   std::string_view name;           ///< of a variable, for messages
   std::int64_t scope = 0;          ///< the captured function in which it was made, 0 for none
   std::int64_t mark = 0;           ///< the last walk over captured functions that met it
-  std::int64_t pass = 0;           ///< the gradient pass that met it last, and its position in that
-  int slot = -1;
+  GradientEntry* entry = nullptr;  ///< what the innermost gradient pass that has met it knows of it
   Node* next_dead = nullptr;
 
   constexpr Node(Backend& home, const KeptPlacement& where, const ElementOperations* operations)
@@ -73,12 +73,38 @@ class Node : public Counted {
   constexpr ~Node();
 };
 
+/// The inputs of an operation, null where one needs no gradient. Two have their place here: most operations have no more.
+class Inputs {
+ public:
+  constexpr void push_back(const Ref<Node>& node) {
+    if (size_ == near) {
+      for (const Ref<Node>& other : near_) far_.push_back(other);
+    }
+    if (size_ < near) {
+      near_[size_] = node;
+    } else {
+      far_.push_back(node);
+    }
+    ++size_;
+  }
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+  [[nodiscard]] constexpr const Ref<Node>* begin() const { return size_ <= near ? near_ : far_.data(); }
+  [[nodiscard]] constexpr const Ref<Node>* end() const { return begin() + size_; }
+  [[nodiscard]] constexpr const Ref<Node>& operator[](std::size_t i) const { return size_ <= near ? near_[i] : far_[i]; }
+
+ private:
+  static constexpr std::size_t near = 2;
+  Ref<Node> near_[near];
+  RecycledVector<Ref<Node>> far_;  ///< all of them, if there are more
+  std::size_t size_ = 0;
+};
+
 /// How a result was made: the edges to its inputs, and in derived classes what the gradient needs, no more.
 class Operation : public Counted {
  public:
   static constexpr int max_inputs = 8;  ///< of the operations that take a list of operands
   const char* name = "";
-  RecycledVector<Ref<Node>> inputs;  ///< null where an input needs no gradient
+  Inputs inputs;
 
   constexpr virtual ~Operation() {}
   /// Adds the gradient of every input that `sink` asks for. `gradient` may be pending.
@@ -92,7 +118,7 @@ constexpr Node::~Node() {
 namespace detail {
 /// Frees nodes through a worklist: recursive release of long chains would overflow the stack.
 MTF_NOINLINE constexpr void bury(Node* node) {
-  Backend& backend = *node->backend;
+  Backend& backend = *node->backend.object;
   node->next_dead = backend.graveyard;
   backend.graveyard = node;
   if (backend.burying) return;
@@ -188,7 +214,7 @@ MTF_NOINLINE constexpr void complete_sum(Block& block, const char* operation) {
 constexpr void complete(Block& block, const char* operation) {
   if (block.wide || (block.pending.bits | block.scattered.bits) != 0) detail::complete_sum(block, operation);
 }
-constexpr void complete(const Value& value, const char* operation) { complete(*value.block.get(), operation); }
+constexpr void complete(const Value& value, const char* operation) { complete(*value.block.object, operation); }
 
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {

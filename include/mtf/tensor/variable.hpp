@@ -83,16 +83,21 @@ struct VariableState {
   /// A new version, of the slice type. The old one stays as it was for everyone who holds it.
   MTF_NOINLINE constexpr void assign(const Ref<Value>& value) {
     complete(*value, "assign");
-    const Node& old = *leaf.node;
-    Ref<Node> node = make_node(*old.backend, value->placement, old.elements);
-    node->name = path.view();
-    leaf.node = node;
+    if (leaf.node && is_read(*leaf.node)) {
+      Ref<Node> node = make_node(*leaf.node->backend, value->placement, leaf.node->elements);
+      node->name = path.view();
+      leaf.node = std::move(node);
+    }
     if (value->block->lent) {
       set(copy_of(*value));  // the lender takes its memory back
     } else {
       set(value);
     }
     ++version;
+  }
+  /// Whether someone may know this leaf: it then stays that of the version it was made for.
+  [[nodiscard]] static constexpr bool is_read(const Node& node) {
+    return node.references > 1 || node.scope != 0 || node.backend.object->scope != nullptr;
   }
   constexpr void set(const Ref<Value>& value) {
     if (types.to_activation == nullptr) {
@@ -110,7 +115,7 @@ class Registry {
   constexpr Registry() = default;
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
-  constexpr ~Registry() { clear(); }
+  constexpr ~Registry() { release(); }
 
   [[nodiscard]] constexpr VariableState* find(const Scope& path) const {
     VariableState* state = buckets_[path.hash() % buckets];
@@ -127,20 +132,31 @@ class Registry {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
   }
-  /// Adds a variable of this value; a second one of the same path is an error.
-  constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable) {
-    return add(path, value, elements, trainable, {.elements = elements, .master = value->type()});
+  /// Adds a slot of an optimizer, of this value: it is not trained, and no graph knows it. A second variable of a path is an error.
+  constexpr VariableState& add_slot(const Scope& path, const Ref<Value>& value, const ElementOperations* elements) {
+    VariableState& state = add(path, value, {.elements = elements, .master = value->type()});
+    state.trainable = false;
+    return state;
   }
-  /// The same for a value of the slice type, `elements` being of the activation type.
-  MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable,
-                                            const SliceOperations& types) {
+  /// Adds a variable of this value, of the slice type; `elements` is of the activation type.
+  constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, const SliceOperations& types) {
+    VariableState& state = add(path, value, types);
+    state.leaf.node = make_node(value->backend(), value->placement, elements);
+    state.leaf.node->name = state.path.view();
+    return state;
+  }
+  [[nodiscard]] constexpr const RecycledVector<VariableState*>& all() const { return states_; }
+  constexpr void clear() {
+    release();
+    for (VariableState*& bucket : buckets_) bucket = nullptr;
+  }
+
+ private:
+  MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const SliceOperations& types) {
     require_new(value->backend(), path);
     auto* state = new VariableState();
     states_.push_back(state);
     state->path = path;
-    state->trainable = trainable;
-    state->leaf.node = make_node(value->backend(), value->placement, elements);
-    state->leaf.node->name = state->path.view();
     state->types = types;
     VariableState*& bucket = buckets_[path.hash() % buckets];
     state->next = bucket;
@@ -148,14 +164,11 @@ class Registry {
     state->set(value);
     return *state;
   }
-  [[nodiscard]] constexpr const RecycledVector<VariableState*>& all() const { return states_; }
-  constexpr void clear() {
+  constexpr void release() {
     for (VariableState* state : states_) delete state;
     states_.clear();
-    for (VariableState*& bucket : buckets_) bucket = nullptr;
   }
 
- private:
   static constexpr std::uint64_t buckets = 256;
   RecycledVector<VariableState*> states_;  ///< in order of creation
   VariableState* buckets_[buckets]{};
@@ -217,7 +230,7 @@ Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<Wor
 template <class Arrays>
 constexpr void require_same_backend(const Backend& backend, const char* operation, const Arrays& arrays) {
   for (const Array *array = arrays.data(), *end = array + arrays.size(); array != end; ++array) {
-    if (array->value->block->backend != &backend) {
+    if (array->value.object->block.object->backend != &backend) {
       raise(operation, "the operands belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
     }
   }
