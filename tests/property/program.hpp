@@ -203,7 +203,7 @@ struct Program {
   std::vector<ShapeValue> unions;  ///< lists of dims that must be legal together, beside each input alone
   std::function<bool(const mtf::PlacementRules&)> legal;  ///< what must hold besides, if anything
   std::int64_t terms = 1;     ///< of the longest sum
-  int roundings = 1;          ///< to the element type
+  int roundings = 2;          ///< to the element type: of each rank's part of a pending sum, and of the result
   bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients
 };
 

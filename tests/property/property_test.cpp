@@ -184,13 +184,11 @@ double roundoff(ElementType type) {
   if (type == ElementType::float64) return 0x1p-53;
   return is_floating(type) ? 0x1p-24 : 0;  // bfloat16 is computed in float
 }
-/// Of rounding the result to the element type, relative.
+/// Of rounding to the element type what was computed in float, relative: the result, and each rank's part of a pending sum.
 double rounding(ElementType type) { return type == ElementType::bfloat16 ? 0x1p-8 : 0; }
 
-/// How often a bound that no sum exceeds is exceeded: elementary functions and products are several roundings.
+/// Elementary functions and products are several roundings.
 constexpr double slack = 4;
-double error_of_sum(const Program& program, ElementType type) { return slack * static_cast<double>(program.terms + 16) * roundoff(type); }
-
 double largest(const Host& x) {
   double result = 0;
   for (const double element : x) {
@@ -234,6 +232,10 @@ struct Judge {
     naive = program.naive(xs);
   }
 
+  [[nodiscard]] double error(ElementType type) const {
+    return slack * static_cast<double>(program.terms + 16) * roundoff(type) + program.roundings * rounding(type);
+  }
+
   /// Values element by element; the gradients in one direction: <gradients, directions> is <weights, derivative in the direction>.
   void against_naive(const Results& results, const std::string& place) const {
     CHECK_MESSAGE(results.values.size() == naive.size(), what);
@@ -243,13 +245,12 @@ struct Judge {
       const ElementType type = results.types[o];
       Host expected;
       for (const Scalar& element : naive[o].elements) expected.push_back(element.value);
-      const double rounded = program.roundings * rounding(type) * largest(expected);
-      CHECK_MESSAGE(agree(results.values[o], expected, [&](std::size_t i) { return error_of_sum(program, type) * naive[o].elements[i].size + rounded; }),
+      CHECK_MESSAGE(agree(results.values[o], expected, [&](std::size_t i) { return error(type) * naive[o].elements[i].size; }),
                     what, ", output ", o, " of ", place, " against a naive loop");
       if (!is_floating(type)) continue;
       for (std::size_t i = 0; i < naive[o].elements.size(); ++i) {
         slope += weight(o, i) * naive[o].elements[i].slope;
-        bound += error_of_sum(program, type) * std::abs(weight(o, i)) * naive[o].elements[i].slope_size;
+        bound += error(type) * std::abs(weight(o, i)) * naive[o].elements[i].slope_size;
       }
     }
     double found = 0;
@@ -260,10 +261,8 @@ struct Judge {
       const Host& direction = directions[position++];
       for (std::size_t j = 0; j < gradient.size(); ++j) {
         found += gradient[j] * direction[j];
-        bound += std::abs(direction[j]) * (roundoff(program.inputs[i].type) + 0x1p-53 * static_cast<double>(gradient.size())) * std::abs(gradient[j]);
+        bound += std::abs(direction[j] * gradient[j]) * (error(program.inputs[i].type) + 0x1p-53 * static_cast<double>(gradient.size()));
       }
-      const double rounded = std::max(rounding(program.inputs[i].type), rounding(results.types[0]));
-      if (rounded > 0) bound += program.roundings * rounded * largest(gradient) * std::sqrt(static_cast<double>(gradient.size())) * largest(direction);
     }
     CHECK_MESSAGE(std::abs(found - slope) <= bound, what, ", gradient of ", place, " against a naive loop: ", found, " for ", slope, ", bound ", bound);
   }
@@ -271,16 +270,14 @@ struct Judge {
   void against_one_rank(const Results& results, const Results& alone) const {
     for (std::size_t o = 0; o < alone.values.size(); ++o) {
       const ElementType type = alone.types[o];
-      const double rounded = 2 * program.roundings * rounding(type) * largest(alone.values[o]);
-      CHECK_MESSAGE(agree(results.values[o], alone.values[o],
-                          [&](std::size_t i) { return 2 * error_of_sum(program, type) * naive[o].elements[i].size + rounded; }),
-                    what, ", output ", o, " against one rank");
+      CHECK_MESSAGE(agree(results.values[o], alone.values[o], [&](std::size_t i) { return 2 * error(type) * naive[o].elements[i].size; }), what, ", output ",
+                    o, " against one rank");
     }
     CHECK_MESSAGE(results.gradients.size() == alone.gradients.size(), what);
     const ElementType type = alone.types[0];
     for (std::size_t i = 0; i < alone.gradients.size(); ++i) {
       const double scale = largest(alone.gradients[i]);
-      const double tolerance = (2 * error_of_sum(program, type) + 2 * program.roundings * rounding(type)) * scale;
+      const double tolerance = 2 * error(type) * scale;
       CHECK_MESSAGE(agree(results.gradients[i], alone.gradients[i], [&](std::size_t) { return tolerance; }), what, ", gradient ", i, " against one rank: ",
                     support::difference(results.gradients[i], alone.gradients[i]));
     }

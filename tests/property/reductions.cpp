@@ -149,7 +149,7 @@ Program draw_cross_entropy(Draw& draw, const ShapeValue& dims) {
 }
 
 Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
     Program p;
     const ShapeValue x = draw_shape(draw, dims);
     const std::string_view d = dim_of(draw, x);

@@ -47,7 +47,7 @@ mtf::SpatialList list_of(const std::vector<Sliding>& spatial, bool with_windows)
 }
 
 Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
-  return with_type<double, float, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) {
     Program p;
     ShapeValue x = draw_shape(draw, dims);
     while (x.size() > 1 && mtf::size_of(x) > 1024) x.erase(0);
@@ -154,7 +154,7 @@ Program pooling(Draw& draw, const ShapeValue& dims, bool average) {
   p.text = p.kind + " of";
   for (const Sliding& s : spatial) p.text += fmt::format(" {} (window {}, stride {})", s.input, s.size, s.stride);
   p.terms = area;
-  if (average) p.roundings = 2;
+  if (average) p.roundings = 3;
   p.legal = [=](const mtf::PlacementRules& rules) {
     return mtf::detail::check_windows(rules, all, list_of(spatial, false)).empty() && mtf::check(rules, out, true).empty();
   };
@@ -177,10 +177,10 @@ Program pooling(Draw& draw, const ShapeValue& dims, bool average) {
   return p;
 }
 Program draw_max_pool(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, false); });
+  return with_type<double, float, mtf::bfloat16, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, false); });
 }
 Program draw_average_pool(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float>(draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, true); });
+  return with_type<double, float, mtf::bfloat16>(draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, true); });
 }
 
 constexpr Kind kinds[]{{"convolution", draw_forward}, {"transposed_convolution", draw_transposed}, {"max_pool", draw_max_pool}, {"average_pool", draw_average_pool}};
