@@ -115,6 +115,7 @@ class ReshapeGradient final : public Operation {
     raise(name, "from " + describe(x.value->placement.shape()) + " to " + describe(shape) + ": the sizes differ; a reshape keeps the number of elements");
   }
   Array result{redistribute(x.value, place(backend.rules, shape)), {}};
+  backend.note(result.value->placement);
   if (records(backend, {x})) {
     auto* operation = make<ReshapeGradient>();
     operation->from = x.value->placement;

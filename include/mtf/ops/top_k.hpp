@@ -79,6 +79,7 @@ template <class E, class T>
 /// Elements [begin, begin + count) of the `chosen` ones of each row, as values of this placement.
 [[nodiscard]] constexpr Ref<Value> part_of_selection(Backend& backend, const Buffer& whole, const Placement& placement, std::int64_t rows,
                                                      std::int64_t chosen, std::int64_t begin, std::int64_t count) {
+  backend.note(placement);
   Ref<Value> result(make<Value>());
   result->placement = placement;
   result->block = whole;
