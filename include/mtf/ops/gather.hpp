@@ -42,7 +42,7 @@ class GatherGradient final : public Operation {
     engine.run(plan, out<C>(result), in<C>(convert<E, C, T>(engine, gradient)), in<Id>(ids));
     result->block->pending = axes_lost(gradient->placement, table);
     if constexpr (std::same_as<T, bfloat16>) result = settle(engine, result);
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 

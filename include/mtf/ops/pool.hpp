@@ -71,7 +71,7 @@ class PoolGradient final : public Operation {
                In<T>{*gradient->block});
     Ref<Value> result = detail::give_back<E, T>(engine, plan.slice, std::move(dx), x, this->name);
     result->block->pending = axes_lost(gradient->placement, x);
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 

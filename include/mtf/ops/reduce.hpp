@@ -80,7 +80,7 @@ class ExtremeGradient final : public Operation {
     const StridedShape reduced = row_major(y->placement);
     engine.run(MapPlan{collapse(loop_over(shape, shape, shape, reduced, reduced))}, detail::PassTies{}, out<T>(result), in<T>(x), in<T>(y),
                in<T>(gradient));
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 

@@ -34,7 +34,7 @@ class SortGradient final : public Operation {
     Ref<Value> result(make<Value>());
     result->placement = from;
     result->block = rows.distribute(placed);
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 

@@ -74,14 +74,29 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const
   return node;
 }
 
-namespace detail {
+// Function objects for `map`, as in ops/arithmetic.hpp; gradients and assignments need these two.
+namespace functions {
 
-struct Sum {
+struct Add {
+  static constexpr bool linear = true;
+  [[nodiscard]] constexpr double coefficient(int) const { return 1; }
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
     return static_cast<X>(a + b);
   }
 };
+struct Subtract {
+  static constexpr bool linear = true;
+  [[nodiscard]] constexpr double coefficient(int argument) const { return argument == 0 ? 1 : -1; }
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a - b);
+  }
+};
+
+}  // namespace functions
+
+namespace detail {
 
 template <class To>
 struct Convert {
@@ -129,7 +144,7 @@ struct Elements {
       sum->block->pending = a->pending();
     }
     const StridedShape shape = row_major(a->placement);
-    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(b.placement)))}, Sum{}, out<T>(sum), in<T>(a), In<T>{*b.block});
+    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(b.placement)))}, functions::Add{}, out<T>(sum), in<T>(a), In<T>{*b.block});
     return sum;
   }
   static constexpr Ref<Value> fill(Backend& backend, const Placement& placement, double with) {
