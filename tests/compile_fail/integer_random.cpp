@@ -1,6 +1,6 @@
-// Random integers.
+// Normal numbers that are whole.
 // EXPECT-ERROR: not_random<int>
-// FIRST-ERROR: mtf: random tensors are float or double; convert with cast<T>(x)
+// FIRST-ERROR: mtf: random tensors are floating point, random_uniform also int32 or int64 with both bounds; convert with cast<T>(x)
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>
 
@@ -12,8 +12,8 @@ struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "c
 
 auto program(mtf::World<Mesh, Layout>& world) {
 #ifdef MTF_CONTROL
-  return mtf::cast<std::int32_t>(mtf::random_uniform<float, Batch>(world, mtf::seed{1}, 0, 9));
-#else
   return mtf::random_uniform<std::int32_t, Batch>(world, mtf::seed{1}, 0, 9);
+#else
+  return mtf::random_normal<std::int32_t, Batch>(world, mtf::seed{1}, 0, 9);
 #endif
 }

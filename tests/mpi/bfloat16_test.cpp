@@ -31,7 +31,7 @@ std::vector<Bf> own_numbers(std::size_t count, int rank) {
 
 }  // namespace
 
-TEST_CASE("allreduce and reduce-scatter of bfloat16: summed in float in the order of the ranks, rounded once") {
+TEST_CASE("MPI: allreduce and reduce-scatter of bfloat16: summed in float in the order of the ranks, rounded once") {
   World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
   const mtf::Group& group = w.engine().communicators().along(mtf::AxisSet::of(1));
   for (const std::size_t count : {1U, 3U, 64U, 1000U}) {
@@ -120,7 +120,7 @@ TEST_CASE("arithmetic, sums and products of bfloat16 are those of float, rounded
   });
 }
 
-TEST_CASE("a sum of many bfloat16 does not stall, on one rank or pending") {
+TEST_CASE("numerics: a sum of many bfloat16 does not stall, on one rank or pending") {
   World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = "k:cols"});
   const auto ones = mtf::constant(w, Bf(1.0F), K{4096});
   CHECK(mtf::item(mtf::reduce_sum(ones)).bits == Bf(4096.0F).bits);  // in bfloat16 it stops at 256
@@ -265,7 +265,7 @@ TEST_CASE("random numbers of bfloat16 are those of double, rounded, and stay in 
   });
 }
 
-TEST_CASE("bool: no collective changes it, and it is never counted in bools") {
+TEST_CASE("MPI: bool: no collective changes it, and it is never counted in bools") {
   for_each_layout(layouts, [&](const Pair& pair) {
     World& w = pair.world;
     if (!legal(w, mtf::Shape(a, k, b).value())) return;

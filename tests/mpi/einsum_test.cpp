@@ -77,7 +77,7 @@ struct Swish {
 
 }  // namespace
 
-TEST_CASE("einsum has the values and gradients of a naive loop under all layouts") {
+TEST_CASE("names and einsum: einsum has the values and gradients of a naive loop under all layouts") {
   for_each_layout({"", "a:rows", "b:cols", "k:rows", "k:rows,cols", "k:cols,rows", "a:rows;b:cols", "a:rows;k:cols", "b:rows;k:rows", "a:rows;c:cols",
                    "a:cols;b:rows;c:cols"},
                   [](const Pair& pair) {
@@ -140,7 +140,7 @@ TEST_CASE("float contractions are near those in double") {
   });
 }
 
-TEST_CASE("dims of extent 1 are ordinary") {
+TEST_CASE("uneven, empty, one: dims of extent 1 are ordinary") {
   const mtf::Dim<"one"> one{1};
   for_each_layout({"", "a:rows", "k:cols", "a:cols;k:rows"}, [&](const Pair& pair) {
     check_operation(pair, "extent 1 kept and summed", [&](World& w) { return std::tuple(normal(w, 1, a, one, k), normal(w, 2, k, one)); },
@@ -221,7 +221,7 @@ TEST_CASE("element-wise functions and their gradients under all layouts") {
   });
 }
 
-TEST_CASE("operands broadcast by name") {
+TEST_CASE("gradients under a layout: operands broadcast by name") {
   for_each_layout({"", "a:rows", "b:rows", "a:rows;b:cols", "a:cols;c:rows", "c:rows,cols", "b:cols;c:cols"}, [](const Pair& pair) {
     check_operation(pair, "ab * b", [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b)); },
                     [](World&, const auto& x, const auto& y) { return x * y; }, naive("ab,b->ab"));

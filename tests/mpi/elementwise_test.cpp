@@ -128,7 +128,7 @@ TEST_CASE("sign, floor_divide and mod are constants to gradients") {
   CHECK_THROWS_AS(mtf::gradients(mtf::reduce_sum(mtf::sign(x)), x), mtf::plan_error);
 }
 
-TEST_CASE("values and gradients far from zero are finite, also in float") {
+TEST_CASE("numerics: values and gradients far from zero are finite, also in float") {
   World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const A few{6};
   const auto x = mtf::watch(mtf::from_global<float>(w, std::vector<float>{-3e4F, -200.0F, -90.0F, 90.0F, 200.0F, 3e4F}, few));
@@ -293,7 +293,7 @@ TEST_CASE("where under all layouts") {
   });
 }
 
-TEST_CASE("a branch that where does not take has no influence") {
+TEST_CASE("numerics: a branch that where does not take has no influence") {
   for_each_layout({"", "a:rows", "a:cols,rows"}, [](const Pair& pair) {
     World& w = pair.world;
     const Host values{1, -1, 0, 2, -3, 0, 4, 5};

@@ -91,7 +91,7 @@ TEST_CASE("sizes of dynamic axes are asked for, and must fit the type") {
   CHECK(start_typed("one:1;rows:" + std::to_string(ranks())).empty());
 }
 
-TEST_CASE("dims that cannot be placed are refused before anything is sent") {
+TEST_CASE("uneven, empty, one: dims that cannot be placed are refused before anything is sent") {
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1), .layout = "a:rows;b:rows;c:cols"});
   const std::string text = thrown<mtf::plan_error>([&] { (void)mtf::zeros<float>(world, A{ranks()}, B{ranks() * 3}); });
   CHECK(contains(text, "\"a\" and \"b\""));
@@ -159,7 +159,7 @@ TEST_CASE("operands of two worlds are refused, and both worlds go on") {
   CHECK(two.verify_replicas());
 }
 
-TEST_CASE("an error in the middle of a step leaves no trace") {
+TEST_CASE("hangs: an error in the middle of a step leaves no trace") {
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1), .layout = "a:rows"});
   const auto w = mtf::variable<double>(world, "w", mtf::init::ones, A{ranks()}, B{2});
   for (int round = 0; round < 3; ++round) {

@@ -144,7 +144,7 @@ TEST_CASE("pooling under all layouts") {
   });
 }
 
-TEST_CASE("reference pooling") {
+TEST_CASE("pooling in one dim has the reference's values") {
   World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const auto x = mtf::from_global<double>(alone, Host{1, 2, 3, 4}, A{4});
   CHECK(host(mtf::pool_tensor_1d<A>(x)) == Host{1.5, 3.5});

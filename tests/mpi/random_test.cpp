@@ -25,7 +25,7 @@ Moments moments(const Host& x) {
 
 }  // namespace
 
-TEST_CASE("random tensors are the same global array on every mesh and layout, bit for bit") {
+TEST_CASE("random numbers: random tensors are the same global array on every mesh and layout, bit for bit") {
   for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "k:rows", "a:rows,cols", "b:cols,rows", "a:cols;k:rows"}, [](const Pair& pair) {
     const auto run = [](World& w) {
       return std::vector<Host>{
@@ -44,7 +44,7 @@ TEST_CASE("random tensors are the same global array on every mesh and layout, bi
   });
 }
 
-TEST_CASE("initial values depend on seed and path, not on the mesh, the order of creation or other variables") {
+TEST_CASE("random numbers: initial values depend on seed and path, not on the mesh, the order of creation or other variables") {
   const std::array<std::pair<const char*, mtf::init::Initializer>, 6> variables{{
       {"zeros", mtf::init::zeros},
       {"constant", mtf::init::constant(1.5)},
@@ -116,7 +116,7 @@ TEST_CASE("random numbers have the distribution asked for, and streams differ") 
   }
 }
 
-TEST_CASE("dropout has one mask on every mesh, scales what it keeps, and its gradient is the mask") {
+TEST_CASE("random numbers: dropout has one mask on every mesh, scales what it keeps, and its gradient is the mask") {
   for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols,rows", "b:rows;c:cols", "c:rows"}, [](const Pair& pair) {
     const auto run = [](World& w) {
       const auto x = mtf::watch(normal(w, 1, a, b, c) + 10.0);

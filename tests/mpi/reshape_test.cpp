@@ -37,7 +37,7 @@ struct Q : mtf::Dim<"q"> {};
 
 }  // namespace
 
-TEST_CASE("a reshape between any two placements keeps the global array") {
+TEST_CASE("reshape, resharding: a reshape between any two placements keeps the global array") {
   // A dim's name says what splits it: n nothing, r rows, c cols, rc both with rows major.
   constexpr std::string_view layout = "r:rows;R:rows;c:cols;C:cols;rc:rows,cols;RC:rows,cols;cr:cols,rows;CR:cols,rows";
   const std::vector<std::string_view> firsts{"n", "r", "c", "rc", "cr"};
@@ -99,7 +99,7 @@ TEST_CASE("reshapes that join and cut dims") {
   }
 }
 
-TEST_CASE("reference reshapes") {
+TEST_CASE("reshapes have the reference's values") {
   if (ranks() != 2) return;
   Host elements(16);
   for (std::size_t i = 0; i < 16; ++i) elements[i] = static_cast<double>(i);
@@ -124,7 +124,7 @@ TEST_CASE("reference reshapes") {
   CHECK(run("a:p", shape_of({{"a", 4}, {"b", 3}}), shape_of({{"a", 12}})).first.empty());
 }
 
-TEST_CASE("two axes trade places in one exchange of what moves") {
+TEST_CASE("reshape, resharding: two axes trade places in one exchange of what moves") {
   if (ranks() != 4) return;
   World world(MPI_COMM_WORLD, {.mesh = "p:2;q:2", .layout = "a:p;b:q;x:q;y:p"});
   Host elements(16);
@@ -141,7 +141,7 @@ TEST_CASE("two axes trade places in one exchange of what moves") {
   CHECK(world.verify_replicas());
 }
 
-TEST_CASE("rename and reshape have gradients under all layouts") {
+TEST_CASE("reshape, resharding: rename and reshape have gradients under all layouts") {
   const auto same = [](const Host& x) { return x; };
   const P p{8};
   const Q q{16};
@@ -254,7 +254,7 @@ TEST_CASE("gather looks up split tables; ids outside give zeros") {
   });
 }
 
-TEST_CASE("reference gather") {
+TEST_CASE("gather has the reference's values") {
   const auto run = [](World& w) {
     const V four{4};
     const auto table = mtf::from_global<double>(w, Host{1, 2, 3, 4, 5, 6, 7, 8}, four, C{2});

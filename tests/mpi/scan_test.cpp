@@ -231,7 +231,7 @@ TEST_CASE("softmax with an extra logit under all layouts") {
   });
 }
 
-TEST_CASE("softmax with an extra logit has the reference's values, and masked rows stay finite") {
+TEST_CASE("numerics: softmax with an extra logit has the reference's values, and masked rows stay finite") {
   for_each_layout({"", "b:rows", "b:cols"}, [](const Pair& pair) {
     World& w = pair.world;
     if (ranks() <= 4) {

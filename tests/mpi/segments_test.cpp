@@ -58,7 +58,7 @@ TEST_CASE("shift and reverse under all layouts") {
   });
 }
 
-TEST_CASE("reference shifts") {
+TEST_CASE("shift has the reference's values") {
   const auto run = [](World& w, std::int64_t offset, bool wrap) {
     return host(mtf::shift<A>(mtf::from_global<double>(w, Host{1, 2, 3, 4, 5, 6, 7, 8}, a), offset, {.wrap = wrap}));
   };

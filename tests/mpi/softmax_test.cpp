@@ -88,7 +88,7 @@ TEST_CASE("softmax of a pending sum") {
   });
 }
 
-TEST_CASE("huge logits and masked rows stay finite") {
+TEST_CASE("numerics: huge logits and masked rows stay finite") {
   for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "b:rows,cols"}, [](const Pair& pair) {
     Host values = host(normal(pair.alone, 1, a, b));
     const auto at = [](std::int64_t i, std::int64_t j) { return static_cast<std::size_t>(i * b.extent() + j); };
@@ -129,7 +129,7 @@ TEST_CASE("huge logits and masked rows stay finite") {
   });
 }
 
-TEST_CASE("NaN in a row stays in that row") {
+TEST_CASE("numerics: NaN in a row stays in that row") {
   for_each_layout({"", "b:rows", "a:cols;b:rows"}, [](const Pair& pair) {
     Host values = host(normal(pair.alone, 1, a, b));
     values[static_cast<std::size_t>(3 * b.extent() + 5)] = NAN;
@@ -188,7 +188,7 @@ TEST_CASE("cross_entropy has the reference's values") {
   }
 }
 
-TEST_CASE("cross_entropy of masked and huge logits is finite") {
+TEST_CASE("numerics: cross_entropy of masked and huge logits is finite") {
   for_each_layout({"", "v:cols", "a:rows;v:cols"}, [](const Pair& pair) {
     const auto run = [](World& w) {
       Host values = host(normal(w, 1, a, v));

@@ -279,7 +279,7 @@ TEST_CASE("optimizers have the reference's numbers, on one rank and split") {
   }
 }
 
-TEST_CASE("the language model has the reference's loss, gradient and logits") {
+TEST_CASE("gradients under a layout: the language model has the reference's loss, gradient and logits") {
   const Host one_block{.1474404, .0417983, -.5400288, .3765969, -.7192254, -.3108724, .6057533, .4145293};
   const Host two_blocks{.1664162, -.0054122, -.4182873, .3613174, -.9310438, -.2233861, .5562186, .3847308};
   const std::vector<ReferenceCase> examples{
@@ -311,7 +311,7 @@ TEST_CASE("the language model has the reference's loss, gradient and logits") {
   }
 }
 
-TEST_CASE("training is equal under every mesh and layout: momentum and dropout in double") {
+TEST_CASE("gradients under a layout: training is equal under every mesh and layout: momentum and dropout in double") {
   compare_training<double>([](World& w) { return mtf::Sgd<World, double>(w, 0.9); }, 0.1, {.gradient = 1e-12, .variable = 1e-10});
 }
 TEST_CASE("training is equal under every mesh and layout: momentum and dropout in float") {

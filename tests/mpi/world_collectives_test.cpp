@@ -225,7 +225,7 @@ TEST_CASE("allreduce where the MPI's own sums differ between members") {
   });
 }
 
-TEST_CASE("sums are bitwise equal on all members, by either path") {
+TEST_CASE("MPI: sums are bitwise equal on all members, by either path") {
   for_each_group([](const mtf::Group& group) {
     for (const bool equal_sums : {true, false}) {
       if (equal_sums && !group.equal_sums) continue;
@@ -247,7 +247,7 @@ TEST_CASE("sums are bitwise equal on all members, by either path") {
   });
 }
 
-TEST_CASE("NaN passes max and min whichever member has it, and no further") {
+TEST_CASE("MPI: NaN passes max and min whichever member has it, and no further") {
   for_each_group([](const mtf::Group& group) {
     for (const std::int64_t limit : {1 << 20, 3}) {
       const Limit lowered(limit);
@@ -311,7 +311,7 @@ TEST_CASE("shift, with and without going round") {
   });
 }
 
-TEST_CASE("counts beyond the block of the large datatype") {
+TEST_CASE("MPI: counts beyond the block of the large datatype") {
   // More than the 2^20 elements of which large messages are made.
   const Limit lowered(1000);
   for_each_group([](const mtf::Group& group) {
@@ -322,7 +322,7 @@ TEST_CASE("counts beyond the block of the large datatype") {
   });
 }
 
-TEST_CASE("a failed call names itself and its axes") {
+TEST_CASE("MPI: a failed call names itself and its axes") {
   for_each_group([](const mtf::Group& group) {
     if (group.size == 1) return;
     std::vector<double> data(4);

@@ -71,7 +71,7 @@ TEST_CASE("ranks stand row-major in the mesh, and each axis has its communicator
   }
 }
 
-TEST_CASE("a mesh may have static sizes, dynamic sizes, axes of size 1 and no axes") {
+TEST_CASE("uneven, empty, one: a mesh may have static sizes, dynamic sizes, axes of size 1 and no axes") {
   const int ranks = size_of(MPI_COMM_WORLD);
   using Mixed = mtf::Mesh<mtf::Axis<"one", 1>, mtf::Axis<"all">>;
   mtf::World<Mixed, mtf::Layout<mtf::Split<"a", "all">, mtf::Split<"b", "one">>> mixed(MPI_COMM_WORLD, {.mesh = "all:" + std::to_string(ranks)});
@@ -101,7 +101,7 @@ TEST_CASE("the user's communicator keeps its error handler and its attributes") 
   CHECK(before == after);
 }
 
-TEST_CASE("a world on some ranks, while the others do something else") {
+TEST_CASE("hangs: a world on some ranks, while the others do something else") {
   const int me = rank_in(MPI_COMM_WORLD);
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, me % 2, me, &part);
@@ -163,7 +163,7 @@ TEST_CASE("worlds may end in any order") {
   CHECK(total(second, ranks, 2) == expected_total(ranks, 2));
 }
 
-TEST_CASE("thousands of worlds on one rank, hundreds on all") {
+TEST_CASE("MPI: thousands of worlds on one rank, hundreds on all") {
   const int ranks = size_of(MPI_COMM_WORLD);
   bool right = true;
   for (int i = 0; i < 10000 / ranks; ++i) {

@@ -142,7 +142,7 @@ TEST_CASE("a local view is this rank's slice and says where it begins") {
   });
 }
 
-TEST_CASE("a slice of the user's own: row-major is used in place, other layouts are copied") {
+TEST_CASE("MPI: a slice of the user's own: row-major is used in place, other layouts are copied") {
   for_each_world([](World& world) {
     const auto global = scrambled<double>(8 * 16 * 3);
     const auto like = mtf::from_global<double>(world, global, a, b, c);

@@ -152,7 +152,7 @@ TEST_CASE("replicas that differ are found") {
   });
 }
 
-TEST_CASE("a rank that ran other collectives is found") {
+TEST_CASE("hangs: a rank that ran other collectives is found") {
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1)});
   if (ranks() == 1) return;
   if (world.rank() == ranks() - 1) {

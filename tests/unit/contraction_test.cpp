@@ -123,7 +123,7 @@ static_assert(plain_product_is_one_gemm());
 
 TEST_CASE("a product of matrices is one GEMM") { CHECK(plain_product_is_one_gemm()); }
 
-TEST_CASE("every contraction of two operands over four dims has the value of naive loops") {
+TEST_CASE("names and einsum: every contraction of two operands over four dims has the value of naive loops") {
   // Each dim is of one kind: in both operands and the output, in a and the output, in b and the output, or summed.
   std::mt19937 random(11);
   int gemms = 0;

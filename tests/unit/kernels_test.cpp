@@ -231,7 +231,7 @@ TEST_CASE("infinities, and numbers all below zero") {
   }
 }
 
-TEST_CASE("a long sum of floats drifts less than one running sum would") {
+TEST_CASE("numerics: a long sum of floats drifts less than one running sum would") {
   const std::int64_t n = 1 << 20;
   const std::vector<float> in(static_cast<std::size_t>(n), 0.1F);
   mtf::StridedShape from;

@@ -148,7 +148,7 @@ TEST_CASE("a layout text that cannot be read") {
   }
 }
 
-TEST_CASE("faults of a tensor are listed all at once") {
+TEST_CASE("uneven, empty, one: faults of a tensor are listed all at once") {
   mtf::Violations none;
   const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">, mtf::Split<"io", "cols", "rows">>::value(), mesh, none);
   const auto found = mtf::check(rules, shape({{"batch", 3}, {"hidden", 4}, {"io", 12}, {"free", 1}, {"free", 1}}), true);
@@ -191,7 +191,7 @@ TEST_CASE("faults of a union") {
   }
 }
 
-TEST_CASE("an axis of size 1 splits nothing and is used nevertheless") {
+TEST_CASE("uneven, empty, one: an axis of size 1 splits nothing and is used nevertheless") {
   mtf::Violations none;
   const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"a", "one">, mtf::Split<"b", "one">>::value(), mesh, none);
   CHECK(mtf::check(rules, shape({{"a", 7}}), true).empty());
@@ -199,7 +199,7 @@ TEST_CASE("an axis of size 1 splits nothing and is used nevertheless") {
   CHECK(mtf::check(rules, shape({{"a", 7}, {"b", 7}}), true)[0].fault == mtf::Fault::axis_used_twice);
 }
 
-TEST_CASE("an extent of 1 does not divide") {
+TEST_CASE("uneven, empty, one: an extent of 1 does not divide") {
   mtf::Violations none;
   const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"a", "rows">>::value(), mesh, none);
   const auto found = mtf::check(rules, shape({{"a", 1}}), true);
@@ -226,7 +226,7 @@ TEST_CASE("a tensor has at most 12 dims, an operation 24") {
 TEST_CASE("every fault has a sentence that says the way out") {
   using mtf::Fault;
   for (const Fault fault : {Fault::axis_used_twice, Fault::unknown_axis, Fault::repeated_rule, Fault::repeated_axis, Fault::indivisible_extent,
-                            Fault::repeated_dim, Fault::unequal_extents, Fault::missing_dim, Fault::too_many_dims, Fault::malformed_layout}) {
+                            Fault::empty_dim, Fault::repeated_dim, Fault::unequal_extents, Fault::missing_dim, Fault::too_many_dims, Fault::malformed_layout}) {
     CHECK(mtf::sentence(fault).size() > 20);
     CHECK((fault == Fault::too_many_dims || mtf::sentence(fault).find(';') != std::string_view::npos));
   }

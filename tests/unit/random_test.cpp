@@ -122,7 +122,7 @@ TEST_CASE("a dropout mask") {
   for (const double x : draw(plan_of(1000, mtf::Distribution::keep, 0, 1, mtf::seed{1}))) CHECK(x == 0);
 }
 
-TEST_CASE("a value depends on seed, stream and global index only") {
+TEST_CASE("random numbers: a value depends on seed, stream and global index only") {
   const mtf::Key key = mtf::seed{5} / "w";
   for (const auto distribution : {mtf::Distribution::uniform, mtf::Distribution::normal, mtf::Distribution::truncated_normal}) {
     const auto whole = draw(plan_of(101, distribution, 0, 1, key));

@@ -275,7 +275,7 @@ TEST_CASE("golden reshapes") {
   }
 }
 
-TEST_CASE("one axis: every pair of splits is possible, by one collective if its parts are cut neither by each other nor by the other shape") {
+TEST_CASE("reshape, resharding: one axis: every pair of splits is possible, by one collective if its parts are cut neither by each other nor by the other shape") {
   for (const std::int64_t p : {1, 2, 4}) {
     const mtf::MeshValue mesh = mesh_of(p, 1);
     for (const std::vector<std::int64_t>& from : {std::vector<std::int64_t>{4, 8, 4}, {16, 8}, {128}, {4, 4, 8}, {8, 4, 4}}) {
@@ -325,7 +325,7 @@ TEST_CASE("two axes: every pair of splits") {
   }
 }
 
-TEST_CASE("two axes that trade places do it in one exchange") {
+TEST_CASE("reshape, resharding: two axes that trade places do it in one exchange") {
   for (const auto& [p, q] : {std::pair<int, int>{2, 2}, {2, 4}, {3, 6}, {4, 4}}) {
     const mtf::MeshValue mesh = mesh_of(p, q);
     const auto from = placement_of({12, 24}, {0, 1}, mesh);
@@ -336,7 +336,7 @@ TEST_CASE("two axes that trade places do it in one exchange") {
   }
 }
 
-TEST_CASE("a split that the other shape cuts elsewhere is gathered, and only that") {
+TEST_CASE("reshape, resharding: a split that the other shape cuts elsewhere is gathered, and only that") {
   const mtf::MeshValue mesh = mesh_of(3, 2);
   const auto from = placement_of({6, 4}, {0, 1}, mesh);  // 3 of p, 2 local; 2 of q, 2 local
   const auto to = placement_of({4, 6}, {-1, -1}, mesh);

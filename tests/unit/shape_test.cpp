@@ -97,7 +97,7 @@ TEST_CASE("extents of a large shape do not overflow an int") {
   CHECK(large.size() == 6'000'000'000);
 }
 
-TEST_CASE("the default output of an einsum keeps the names that occur once") {
+TEST_CASE("names and einsum: the default output of an einsum keeps the names that occur once") {
   const mtf::Selection once = mtf::single_occurrences(mtf::static_shape<A, B, A, C>());
   REQUIRE(once.size() == 2);
   CHECK(once[0] == 1);

@@ -102,7 +102,7 @@
        (x, filter, spatial, options, transposed))                                                                                               \
   FORM(Array, untyped::sample_with_temperature, (T), (const Array& x, const Name& dim, double temperature, const Key& key),                     \
        (x, dim, temperature, key))                                                                                                              \
-  MTF_FUNCTION_OF_TWO(FORM, T, T, mtf::detail::CausalMask)                                                                                      \
+  MTF_FUNCTION_OF_TWO(FORM, T, std::int32_t, mtf::detail::CausalMask<T>)                                                                        \
   MTF_FUNCTION_OF_TWO(FORM, T, T, mtf::detail::ScaleAndMask)                                                                                    \
   MTF_FUNCTION_OF_ONE(FORM, T, std::int32_t, mtf::detail::IsToken<T>)                                                                           \
   FORM(void, untyped::sgd, (T), (Registry & registry, const VariableGradients& gradients, double momentum, double rate),                        \

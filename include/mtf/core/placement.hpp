@@ -172,6 +172,9 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
       continue;
     }
     ++distinct;
+    if (dims[i].extent < 1 && dims[i].extent != dynamic) {
+      add(violations, {.fault = Fault::empty_dim, .dim = dims[i].name, .extent = dims[i].extent, .position = i});
+    }
     const AxisList axes = rules.axes_of(dims[i].name);
     std::int64_t parts = 1;
     for (const std::int8_t axis : axes) {

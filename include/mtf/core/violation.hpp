@@ -19,6 +19,8 @@
   "a layout rule names the same axis twice; name each axis once"
 #define MTF_RULE_INDIVISIBLE_EXTENT \
   "the extent of a split dim is not a multiple of the size of its mesh axes; change the extent or the axis size, or drop the rule"
+#define MTF_RULE_EMPTY_DIM \
+  "the extent of a dim is not positive; an empty tensor has no meaning here, so leave out the operation or the dim"
 #define MTF_RULE_REPEATED_DIM \
   "a dim name occurs twice in one tensor; rename one of the two"
 #define MTF_RULE_UNEQUAL_EXTENTS \
@@ -51,6 +53,7 @@ enum class Fault {
   repeated_rule,         ///< two rules for one dim
   repeated_axis,         ///< one rule names an axis twice
   indivisible_extent,    ///< an extent is not a multiple of the axis sizes that split it
+  empty_dim,             ///< an extent is not positive
   repeated_dim,          ///< a dim name occurs twice in one tensor
   unequal_extents,       ///< one name has two extents in one operation
   missing_dim,           ///< an operation names a dim that its operand does not have
@@ -96,6 +99,7 @@ constexpr void add(Violations& list, const Violation& violation) {
     case Fault::repeated_rule: return MTF_RULE_REPEATED_RULE;
     case Fault::repeated_axis: return MTF_RULE_REPEATED_AXIS;
     case Fault::indivisible_extent: return MTF_RULE_INDIVISIBLE_EXTENT;
+    case Fault::empty_dim: return MTF_RULE_EMPTY_DIM;
     case Fault::repeated_dim: return MTF_RULE_REPEATED_DIM;
     case Fault::unequal_extents: return MTF_RULE_UNEQUAL_EXTENTS;
     case Fault::missing_dim: return MTF_RULE_MISSING_DIM;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include <mtf/kernels/launch.hpp>
 #include <mtf/plan/cross_entropy.hpp>
@@ -61,6 +62,10 @@ struct CrossEntropyGradientKernel {
     const T off = slope * static_cast<T>(plan.off);
     const T* row = logits + offset[2];
     T* to = out + offset[0];
+    if (z == -std::numeric_limits<T>::infinity()) {  // every class is switched off
+      for (std::int64_t v = 0; v < plan.length; ++v) to[v * plan.stride] = T(0);
+      return;
+    }
     for (std::int64_t v = 0; v < plan.length; ++v) to[v * plan.stride] = scale * std::exp(row[v * plan.stride] - z) - off;
     const std::int64_t target = class_of_row - plan.begin;
     if (target >= 0 && target < plan.length) to[target * plan.stride] -= slope * static_cast<T>(plan.on - plan.off);

@@ -50,6 +50,7 @@ MTF_FUNCTION inline double draw(const RandomPlan& plan, std::uint64_t key, const
     case Distribution::uniform: return plan.a + (plan.b - plan.a) * block.uniform(word);
     case Distribution::keep: return block.uniform(word) < plan.a ? plan.b : 0.0;
     case Distribution::normal: return plan.a + plan.b * block.normal(word);
+    case Distribution::integers:
     case Distribution::truncated_normal: break;
   }
   double value = block.normal(word);
@@ -93,12 +94,42 @@ struct RandomKernel {
   }
 };
 
+/// A whole number in [0, count): the upper half of the product of count and 64 random bits, so that no number is likelier than another by
+/// more than 2^-64 (Lemire, Fast Random Integer Generation in an Interval, 2019, without its rejections).
+MTF_FUNCTION constexpr std::uint64_t draw_integer(std::uint64_t count, std::uint64_t key, std::uint64_t index) {
+  const Philox block(index, 0, key);
+  const std::uint64_t low = std::uint64_t{block.words[0]} * (count & 0xFFFFFFFFU);
+  const std::uint64_t middle = std::uint64_t{block.words[1]} * (count & 0xFFFFFFFFU) + (low >> 32U);
+  const std::uint64_t other = std::uint64_t{block.words[0]} * (count >> 32U) + (middle & 0xFFFFFFFFU);
+  return std::uint64_t{block.words[1]} * (count >> 32U) + (middle >> 32U) + (other >> 32U);
+}
+
+template <class T>
+struct RandomIntegerKernel {
+  Outer<2> outer;  ///< output, global index
+  RandomPlan plan;
+  std::uint64_t key;
+  T* out;
+  MTF_FUNCTION void operator()(std::int64_t row) const {
+    std::int64_t offset[2];
+    outer.offsets(row, offset);
+    for (std::int64_t i = 0; i < outer.inner; ++i) {
+      const auto index = static_cast<std::uint64_t>(plan.index + offset[1] + i * outer.inner_strides[1]);
+      out[offset[0] + i * outer.inner_strides[0]] = static_cast<T>(static_cast<std::uint64_t>(plan.low) + draw_integer(plan.count, key, index));
+    }
+  }
+};
+
 template <class Space, class T>
 void execute(const Space& space, const RandomPlan& plan, T* out) {
   const Outer<2> outer(plan.loop);
   // One 64-bit key from seed and stream; the multiplier spreads small seeds (Knuth's MMIX constant).
   const std::uint64_t key = plan.key.stream ^ (plan.key.seed * 6364136223846793005ULL + 1442695040888963407ULL);
-  for_blocks(space, "mtf::random", outer.size, RandomKernel<T>{outer, plan, key, out});
+  if constexpr (std::is_integral_v<T>) {
+    for_blocks(space, "mtf::random", outer.size, RandomIntegerKernel<T>{outer, plan, key, out});
+  } else {
+    for_blocks(space, "mtf::random", outer.size, RandomKernel<T>{outer, plan, key, out});
+  }
 }
 
 }  // namespace kernels

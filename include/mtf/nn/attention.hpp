@@ -13,12 +13,10 @@ inline namespace v0 {
 
 namespace detail {
 
-// At namespace scope, so that all worlds share their kernels.
+// At namespace scope, so that all worlds share their kernels. Positions are integers: bfloat16 does not tell those beyond 256 apart.
+template <class T>
 struct CausalMask {
-  template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& position, const X& seen) const {
-    return seen <= position ? X(0) : X(-1e9);
-  }
+  MTF_FUNCTION constexpr T operator()(std::int32_t position, std::int32_t seen) const { return seen <= position ? T(0) : T(-1e9); }
 };
 struct ScaleAndMask {
   double scale;
@@ -33,7 +31,7 @@ struct ScaleAndMask {
 /// mask[Length, Memory]: 0 where memory <= position, else -1e9, added to the logits of causal attention.
 template <floating T, class World, dim_like Length, dim_like Memory>
 constexpr auto causal_mask(World& world, const Length& length, const Memory& memory) {
-  return map(detail::CausalMask{}, range<T>(world, length), range<T>(world, memory));
+  return map(detail::CausalMask<T>{}, range<std::int32_t>(world, length), range<std::int32_t>(world, memory));
 }
 
 /// Dims of attention: x has [Batch, Length, Model]; Memory is Length under the name that keys and values use.

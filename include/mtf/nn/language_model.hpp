@@ -107,7 +107,8 @@ class LanguageModel {
     return einsum<Batch, Length, Vocab>(drop(final_norm_(x), key / "output"), logits_);
   }
 
-  /// Mean cross-entropy per token in nats; in training plus the z-loss. A scalar, pending over the axes of the batch.
+  /// Mean cross-entropy per token in nats; in training plus the z-loss. A scalar, pending over the axes of the batch; of float, where the
+  /// model is of bfloat16.
   constexpr auto loss(const Tokens& tokens, const Tokens& targets, bool training, const Key& key) const {
     const CrossEntropyOptions options{.z_loss = training ? options_.z_loss : 0, .label_smoothing = options_.label_smoothing};
     const Tensor<World, computed<T>, Batch, Length> losses = cross_entropy<Vocab>(logits(tokens, training, key), targets, options);

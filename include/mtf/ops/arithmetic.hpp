@@ -6,25 +6,9 @@
 namespace mtf {
 inline namespace v0 {
 
-/// Function objects for `map`; each also has a free function.
+/// Function objects for `map`; each also has a free function. Add and Subtract are in tensor/form.hpp.
 namespace functions {
 
-struct Add {
-  static constexpr bool linear = true;
-  [[nodiscard]] constexpr double coefficient(int) const { return 1; }
-  template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-    return static_cast<X>(a + b);
-  }
-};
-struct Subtract {
-  static constexpr bool linear = true;
-  [[nodiscard]] constexpr double coefficient(int argument) const { return argument == 0 ? 1 : -1; }
-  template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-    return static_cast<X>(a - b);
-  }
-};
 struct Multiply {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {

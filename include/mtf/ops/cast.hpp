@@ -17,6 +17,16 @@ class CastGradient final : public Operation {
   }
 };
 
+template <class E, class To, class From>
+[[nodiscard]] constexpr Array cast(E& engine, const Array& x) {
+  mtf::detail::require_open(engine, "cast");
+  Array result{convert<E, To, From>(engine, x.value), {}};
+  if constexpr (floating<To> && floating<From>) {
+    if (records(engine, {x})) record<E, To>(result, "cast", make<CastGradient<E, To, From>>(), {x});
+  }
+  return result;
+}
+
 }  // namespace untyped
 
 /// x with elements of type To, by static_cast. No communication; a pending sum is completed first, so that it is rounded
@@ -32,13 +42,7 @@ constexpr auto cast(const X& x) {
     if constexpr (std::same_as<To, From>) {
       return tensor_of<world_of<X>, To, dims_of<X>>(array);
     } else {
-      E& engine = static_cast<E&>(array.value->backend());
-      detail::require_open(engine, "cast");
-      Array result{untyped::convert<E, To, From>(engine, array.value), {}};
-      if constexpr (floating<To> && floating<From>) {
-        if (records(engine, {array})) record<E, To>(result, "cast", make<untyped::CastGradient<E, To, From>>(), {array});
-      }
-      return tensor_of<world_of<X>, To, dims_of<X>>(std::move(result));
+      return tensor_of<world_of<X>, To, dims_of<X>>(untyped::cast<E, To, From>(static_cast<E&>(array.value->backend()), array));
     }
   }
 }

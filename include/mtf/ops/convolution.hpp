@@ -1,6 +1,7 @@
 // Convolution and transposed convolution in one to three spatial dims, of which any may be split.
 #pragma once
 
+#include <mtf/ops/cast.hpp>
 #include <mtf/ops/einsum.hpp>
 #include <mtf/ops/window.hpp>
 #include <mtf/tensor/patches.hpp>
@@ -127,6 +128,15 @@ template <class E, class T>
     }
   }
   return result;
+}
+/// In float, rounded once.
+template <class E, class T>
+  requires std::same_as<T, bfloat16>
+[[nodiscard]] constexpr Array convolution(E& engine, const Array& x, const Array& filter, const SpatialList& spatial, const ConvolutionOptions& options,
+                                          bool transposed) {
+  const Array wide_x = cast<E, float, bfloat16>(engine, x);
+  const Array wide_filter = cast<E, float, bfloat16>(engine, filter);
+  return cast<E, bfloat16, float>(engine, convolution<E, float>(engine, wide_x, wide_filter, spatial, options, transposed));
 }
 
 }  // namespace untyped

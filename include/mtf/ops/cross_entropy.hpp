@@ -1,6 +1,8 @@
 // Cross-entropy of logits and integer targets over a vocabulary that may be split.
 #pragma once
 
+#include <limits>
+
 #include <mtf/ops/softmax.hpp>
 #include <mtf/plan/cross_entropy.hpp>
 
@@ -22,6 +24,7 @@ struct LossOfRow {
   double extent, on, off, z_loss;
   template <class X, class Id>
   MTF_FUNCTION constexpr X operator()(const X& log_z, const X& logit, Id target) const {
+    if (log_z == -std::numeric_limits<X>::infinity()) return X(0);
     const bool inside = target >= 0 && static_cast<double>(target) < extent;
     const double weight = off * extent + (inside ? on - off : 0.0);
     return static_cast<X>(weight) * log_z - logit + static_cast<X>(z_loss) * log_z * log_z;
@@ -60,7 +63,7 @@ class CrossEntropyGradient final : public Operation {
     plan.z_loss = options.z_loss;
     detail::set_vocabulary(plan, engine, logits->placement, logits->placement.dims[vocabulary], options);
     engine.run(plan, out<T>(result), in<T>(gradient), in<T>(logits), in<T>(log_z), in<Id>(targets));
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 
@@ -108,7 +111,8 @@ template <class E, class T, class Id>
 /// loss[rows] of logits[rows..., Vocabulary] and integer targets[rows]: -sum of target weight * log softmax, plus the z-loss. A
 /// target outside [0, extent) has no class and contributes the z-loss (and the smoothing) only.
 ///
-/// Logits of bfloat16 are taken as floats and give a loss of floats.
+/// Logits of bfloat16 are taken as floats and give a loss of floats. A logit of -inf switches a class off; a row whose classes are all off, as of
+/// padding, has loss and gradient 0, where the original has NaN. A target that is off in a row with other classes costs inf.
 /// Communication if Vocabulary is split: three allreduces of `rows` elements (max, sum, target logit); none in the gradient.
 /// Source: softmax_cross_entropy_with_logits of Mesh-TensorFlow's layers.
 template <dim_like Vocabulary, operand Logits, operand Targets>

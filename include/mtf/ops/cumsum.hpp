@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/ops/along.hpp>
+#include <mtf/ops/cast.hpp>
 #include <mtf/plan/selection.hpp>
 
 namespace mtf {
@@ -70,6 +71,12 @@ template <class E, class T>
   }
   return result;
 }
+/// In float, rounded once.
+template <class E, class T>
+  requires std::same_as<T, bfloat16>
+[[nodiscard]] constexpr Array cumsum(E& engine, const Array& x, const Name& dim, const CumsumOptions& options) {
+  return cast<E, bfloat16, float>(engine, cumsum<E, float>(engine, cast<E, float, bfloat16>(engine, x), dim, options));
+}
 
 }  // namespace untyped
 
@@ -77,7 +84,7 @@ template <class E, class T>
 /// work.
 ///
 /// Communication if D is split over p > 1 ranks: one allgather of p times a row-less slice, the totals of the ranks, of which each adds those
-/// before it in order. A pending sum stays pending. Gradient: the cumsum in the other direction, with the same communication.
+/// before it in order. A pending sum stays pending (that of bfloat16 is completed). Gradient: the cumsum in the other direction, with the same communication.
 template <dim_like D, operand X>
 constexpr auto cumsum(const X& x, const CumsumOptions& options = {}) {
   if constexpr (any_poisoned<X>) {

@@ -171,6 +171,33 @@ template <class E, class T>
   }
 }
 
+namespace detail {
+
+/// Throws if an einsum of three or more, or its gradient if it will be differentiated, leaves something in between that is no tensor.
+MTF_NOINLINE constexpr void require_intermediates(std::span<const Array> xs, const ShapeValue& to, bool differentiated) {
+  const auto require = [](std::span<const ShapeValue> shapes, const ShapeValue& result, const char* where) {
+    const ShapeValue kept = mtf::detail::oversized_intermediate(shapes, result);
+    if (kept.empty()) return;
+    raise("einsum", std::string(where) + "operands are multiplied pairwise from the left, and a product in between keeps the " +
+                        std::to_string(kept.size()) + " dims " + describe(kept) + "; a tensor has at most " + std::to_string(max_rank) +
+                        ": put operands that share their dims next to each other, or multiply some of them first");
+  };
+  RecycledVector<ShapeValue> shapes;
+  for (const Array& x : xs) shapes.push_back(x.value->placement.shape());
+  require({shapes.begin(), shapes.size()}, to, "");
+  for (std::size_t i = 0; differentiated && i < xs.size(); ++i) {
+    if (!xs[i].node) continue;
+    RecycledVector<ShapeValue> factors;
+    factors.push_back(to);
+    for (std::size_t j = 0; j < xs.size(); ++j) {
+      if (j != i) factors.push_back(shapes[j]);
+    }
+    require({factors.begin(), factors.size()}, shapes[i], "in the gradient, whose first operand is that of the result, ");
+  }
+}
+
+}  // namespace detail
+
 template <class E, class T>
 class EinsumGradient final : public Operation {
  public:
@@ -202,10 +229,12 @@ template <class E, class T>
   detail::Factors factors;
   for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.push_back(&x->value);
   const KeptPlacement& to = detail::place_einsum(engine, name, factors, shape);
+  const bool differentiated = floating<T> && records(engine, xs);
+  if (factors.count > 2) detail::require_intermediates(xs, shape, differentiated);
   for (int i = 0; i < factors.count; ++i) complete(**factors.items[i], name);
   Array result{contract<E, T>(engine, factors, to), {}};
   if constexpr (floating<T>) {
-    if (records(engine, xs)) {
+    if (differentiated) {
       auto* operation = make<EinsumGradient<E, T>>();
       for (int i = 0; i < factors.count; ++i) operation->operands.push_back(*factors.items[i]);
       record<E, T>(result, name, operation, xs);
@@ -313,7 +342,8 @@ struct OutputDims<Shape<Dims...>> {
 /// y[Out...] = sum over all other dims of the product of the operands, each of which has some of the dims. A dim that one
 /// operand alone has and the output lacks is summed as well. `einsum<Shape<>>(x, y)` spells a scalar output.
 ///
-/// Errors: operands of different worlds or element types; a union of dims that cannot be placed (two dims over one
+/// Errors: operands of different worlds or element types; an intermediate product of three or more operands, here or in the gradient, with
+/// more than 12 dims; a union of dims that cannot be placed (two dims over one
 /// axis, one name with two extents); an output dim that no operand has. At compile time where the types know it.
 /// Communication: none now. The result is pending over the axes of the split dims summed out: one allreduce of the
 /// output slice at its first use that is not linear. Work: product of the local extents of all dims, by BLAS.

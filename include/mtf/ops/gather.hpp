@@ -51,7 +51,7 @@ class GatherGradient final : public Operation {
     if (engine.tracing) detail::trace_lookup(engine, gradient->placement, table, ids->placement, table.dims[gathered]);
     result->block->pending = axes_lost(gradient->placement, table);
     if constexpr (std::same_as<T, bfloat16>) result = settle(engine, result);
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 

@@ -1,7 +1,7 @@
 // Max and average pooling in one to three spatial dims, of which any may be split.
 #pragma once
 
-#include <mtf/ops/map.hpp>
+#include <mtf/ops/cast.hpp>
 #include <mtf/ops/window.hpp>
 
 namespace mtf {
@@ -71,7 +71,7 @@ class PoolGradient final : public Operation {
                In<T>{*gradient->block});
     Ref<Value> result = detail::give_back<E, T>(engine, plan.slice, std::move(dx), x, this->name);
     result->block->pending = axes_lost(gradient->placement, x);
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 
@@ -128,6 +128,12 @@ template <class E, class T>
     }
   }
   return result;
+}
+/// In float, rounded once.
+template <class E, class T>
+  requires std::same_as<T, bfloat16>
+[[nodiscard]] constexpr Array pool(E& engine, const Array& x, const SpatialList& spatial, const PoolOptions& options, bool average) {
+  return cast<E, bfloat16, float>(engine, pool<E, float>(engine, cast<E, float, bfloat16>(engine, x), spatial, options, average));
 }
 
 }  // namespace untyped
@@ -202,7 +208,7 @@ constexpr auto max_pool(const X& x, const PoolOptions& options) {
   (void)detail::checked_pool<X, S...>{};
   return detail::pool_named<false, S...>(x, options);
 }
-/// The mean of every window, otherwise as max_pool; float or double. A pending sum stays pending. Gradient: an equal share for every
+/// The mean of every window, otherwise as max_pool; float or double. A pending sum stays pending (that of bfloat16 is completed). Gradient: an equal share for every
 /// element of a window.
 template <class... S, operand X>
   requires(sizeof...(S) > 0 && sizeof...(S) <= max_windows)

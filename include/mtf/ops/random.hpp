@@ -1,6 +1,8 @@
 // Random tensors and dropout: values depend on seed, stream and global element index only.
 #pragma once
 
+#include <limits>
+
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/reduce.hpp>
 #include <mtf/plan/random.hpp>
@@ -38,9 +40,8 @@ MTF_NOINLINE [[nodiscard]] constexpr DrawnSlice plan_draw(const Backend& backend
 
 /// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key, Distribution distribution, double a, double b) {
+[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, RandomPlan plan) {
   Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
-  RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
   const auto set_slice = [&](const detail::DrawnSlice& slice) {
     plan.loop = slice.loop;
     plan.index = slice.index;
@@ -52,6 +53,24 @@ template <class E, class T>
   }
   engine.run(plan, out<T>(result));
   return result;
+}
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key, Distribution distribution, double a, double b) {
+  return random<E, T>(engine, placement, RandomPlan{.key = key, .distribution = distribution, .a = a, .b = b});
+}
+/// Whole numbers in [low, high).
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> random_integers(E& engine, const KeptPlacement& placement, const Key& key, std::int64_t low, std::int64_t high) {
+  if (low >= high) {
+    raise("random_uniform", "the interval [" + std::to_string(low) + ", " + std::to_string(high) + ") is empty; integers are drawn from low to high - 1");
+  }
+  if (low < std::numeric_limits<T>::min() || high - 1 > std::numeric_limits<T>::max()) {
+    raise("random_uniform", "the interval [" + std::to_string(low) + ", " + std::to_string(high) + ") has numbers that are no " +
+                                std::string(name_of(element_type_of<T>::value)) + "; draw int64, or take a smaller interval");
+  }
+  // The difference may exceed int64, but not the unsigned type.
+  const std::uint64_t count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  return random<E, T>(engine, placement, RandomPlan{.key = key, .distribution = Distribution::integers, .low = low, .count = count});
 }
 
 template <class E, class T>
@@ -117,7 +136,7 @@ namespace detail {
 
 template <class T>
 struct not_random {
-  static_assert(always_false<T>, "mtf: random tensors are float or double; convert with cast<T>(x)");
+  static_assert(always_false<T>, "mtf: random tensors are floating point, random_uniform also int32 or int64 with both bounds; convert with cast<T>(x)");
 };
 
 template <class T, class World, class... Dims>
@@ -126,7 +145,19 @@ constexpr auto random_tensor(World& world, const char* name, const Key& key, Dis
   return Tensor<World, T, Dims...>(untyped::random_tensor<E, T>(world.engine(), name, Shape<Dims...>(dims...).value(), key, distribution, a, b));
 }
 
+template <class T, class World, class... Dims>
+constexpr auto random_integer_tensor(World& world, const Key& key, std::int64_t low, std::int64_t high, const Dims&... dims) {
+  using E = typename World::engine_type;
+  E& engine = world.engine();
+  const KeptPlacement& placement = place_legally(engine, "random_uniform", Shape<Dims...>(dims...).value());
+  return Tensor<World, T, Dims...>(Array{untyped::random_integers<E, T>(engine, placement, key, low, high), {}});
+}
+
 }  // namespace detail
+
+/// Element types of random whole numbers.
+template <class T>
+concept drawn_whole = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
 /// A tensor of shape [Dims...] of independent normal numbers (mean, standard deviation). The value of an element depends on
 /// `key` and its global index only: the same on any mesh and layout, in float (rounded) and double. No communication.
@@ -152,6 +183,7 @@ constexpr auto random_normal_of(World& world, const Key& key, double mean, doubl
 }
 /// Uniform numbers in (low, high); otherwise as random_normal.
 template <element T, static_dim... Dims, class World>
+  requires(!drawn_whole<T>)
 constexpr auto random_uniform(World& world, const Key& key, double low = 0, double high = 1) {
   if constexpr (!floating<T>) {
     return poisoned(detail::not_random<T>{});
@@ -162,6 +194,7 @@ constexpr auto random_uniform(World& world, const Key& key, double low = 0, doub
   }
 }
 template <element T, class World, dim_like... Dims>
+  requires(!drawn_whole<T>)
 constexpr auto random_uniform_of(World& world, const Key& key, double low, double high, const Dims&... dims) {
   if constexpr (!floating<T>) {
     return poisoned(detail::not_random<T>{});
@@ -169,6 +202,25 @@ constexpr auto random_uniform_of(World& world, const Key& key, double low, doubl
     return poisoned(not_placeable<World, Dims...>{});
   } else {
     return detail::random_tensor<T>(world, "random_uniform", key, Distribution::uniform, low, high, dims...);
+  }
+}
+
+/// Uniform whole numbers in [low, high), int32 or int64, which are the same in either; no number is likelier than another by more than 2^-64. Throws
+/// if the interval is empty or has numbers that T lacks; otherwise as random_normal.
+template <drawn_whole T, static_dim... Dims, class World>
+constexpr auto random_uniform(World& world, const Key& key, std::int64_t low, std::int64_t high) {
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_integer_tensor<T>(world, key, low, high, Dims{}...);
+  }
+}
+template <drawn_whole T, class World, dim_like... Dims>
+constexpr auto random_uniform_of(World& world, const Key& key, std::int64_t low, std::int64_t high, const Dims&... dims) {
+  if constexpr (!placeable<World, Dims...>) {
+    return poisoned(not_placeable<World, Dims...>{});
+  } else {
+    return detail::random_integer_tensor<T>(world, key, low, high, dims...);
   }
 }
 

@@ -77,7 +77,7 @@ class ExtremeGradient final : public Operation {
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     engine.run(plan_map(engine, x->placement, x->placement, y->placement, y->placement), detail::PassTies{}, out<T>(result), in<T>(x), in<T>(y),
                in<T>(gradient));
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 

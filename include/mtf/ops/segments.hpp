@@ -137,8 +137,9 @@ class SegmentsGradient final : public Operation {
                            gradient->block.get()});
     }
     detail::run_routes<E, T>(engine, wanted, transfers, overlaps, this->name);
+    wanted.clear();
     for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-      if (results[i]) sink.add(i, results[i]);
+      if (results[i]) sink.add(i, std::move(results[i]));
     }
   }
 };

@@ -36,7 +36,7 @@ class SelectionGradient final : public Operation {
     plan.table_size = from.local_size();
     engine.run(plan, out<T>(result), in<T>(gradient), in<std::int32_t>(indices));
     result->block->pending = axes_lost(gradient->placement, from);  // of a k dim that is split: each rank placed its part
-    sink.add(0, result);
+    sink.add(0, std::move(result));
   }
 };
 

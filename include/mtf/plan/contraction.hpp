@@ -1,6 +1,8 @@
 // The local part of an einsum of two operands, mapped to (batched, strided) matrix products without copies.
 #pragma once
 
+#include <span>
+
 #include <mtf/plan/loop.hpp>
 #include <mtf/plan/record.hpp>
 
@@ -126,6 +128,23 @@ MTF_NOINLINE [[nodiscard]] constexpr Placement kept_dims(const Placement& a, con
     }
   }
   return result;
+}
+
+/// Operands that are multiplied pairwise from the left keep the dims that later ones or the result need: the first product of more dims than a
+/// tensor may have; no dims if there is none.
+MTF_NOINLINE [[nodiscard]] constexpr ShapeValue oversized_intermediate(std::span<const ShapeValue> xs, const ShapeValue& to) {
+  ShapeValue product;
+  for (std::size_t i = 0; i + 1 < xs.size(); ++i) {
+    ShapeValue wanted = to;
+    for (std::size_t j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, xs[j]);
+    ShapeValue kept;
+    for (const DimValue& dim : unite(product, xs[i])) {
+      if (contains(wanted, dim.name)) kept.push_back(dim);
+    }
+    if (kept.size() > max_rank) return kept;
+    product = kept;
+  }
+  return {};
 }
 
 /// The same dims in the order batch, first, second: what BLAS takes whatever the order of the operand.

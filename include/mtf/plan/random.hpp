@@ -12,6 +12,7 @@ enum class Distribution : std::uint8_t {
   normal,            ///< mean a, standard deviation b
   truncated_normal,  ///< the same, redrawn outside two standard deviations
   keep,              ///< b with probability a, else 0: a dropout mask
+  integers,          ///< whole numbers from low to low + count - 1
 };
 
 /// Draws the elements of a slice. The loop's operands are the output and the global element index, whose strides are those
@@ -23,6 +24,8 @@ struct RandomPlan {
   Key key{};
   Distribution distribution{};
   double a = 0, b = 1;
+  std::int64_t low = 0;
+  std::uint64_t count = 1;
   [[nodiscard]] constexpr std::int64_t work() const { return 0; }
 };
 

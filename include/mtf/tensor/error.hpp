@@ -76,6 +76,7 @@ std::string describe(const Violation& v) {
       facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", axis " + quoted(v.axis) + " divides it by " +
               std::to_string(v.other_extent);
       break;
+    case Fault::empty_dim: facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent); break;
     case Fault::repeated_dim: facts = "dim " + quoted(v.dim); break;
     case Fault::unequal_extents:
       facts = "dim " + quoted(v.dim) + " has extents " + std::to_string(v.other_extent) + " and " + std::to_string(v.extent);

@@ -117,7 +117,7 @@ MTF_NOINLINE constexpr void exchange(Backend& backend, const ExchangePlan& plan,
 /// The same, but adds to what the targets have: parts may overlap there.
 template <class E, class T>
 constexpr void exchange_adding(E& engine, std::span<const Transfer> transfers, const char* name) {
-  const mtf::detail::Sum sum;
+  const functions::Add sum;
   const auto add = [&](const Loop& loop, Block& target, std::int64_t offset, const Block& source, std::int64_t at) {
     engine.run(MapPlan{detail::accumulating(loop)}, sum, Out<T>{target, offset}, In<T>{target, offset}, In<T>{source, at});
   };

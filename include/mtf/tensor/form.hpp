@@ -137,14 +137,29 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const
   return Ref<Node>(make<Node>(backend, placement, elements));
 }
 
-namespace detail {
+// Function objects for `map`, as in ops/arithmetic.hpp; gradients and assignments need these two.
+namespace functions {
 
-struct Sum {
+struct Add {
+  static constexpr bool linear = true;
+  [[nodiscard]] constexpr double coefficient(int) const { return 1; }
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
     return static_cast<X>(a + b);
   }
 };
+struct Subtract {
+  static constexpr bool linear = true;
+  [[nodiscard]] constexpr double coefficient(int argument) const { return argument == 0 ? 1 : -1; }
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
+    return static_cast<X>(a - b);
+  }
+};
+
+}  // namespace functions
+
+namespace detail {
 
 template <class To>
 struct Convert {
@@ -190,7 +205,7 @@ struct Elements {
       sum = make_value(engine, a->placement, type);
       sum->block->pending = a->pending();
     }
-    engine.run(plan_map(engine, a->placement, a->placement, b.placement), Sum{}, out<T>(sum), in<T>(a), In<T>{*b.block});
+    engine.run(plan_map(engine, a->placement, a->placement, b.placement), functions::Add{}, out<T>(sum), in<T>(a), In<T>{*b.block});
     return sum;
   }
   static constexpr Ref<Value> fill(Backend& backend, const KeptPlacement& placement, double with) {

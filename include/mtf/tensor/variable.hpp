@@ -236,13 +236,6 @@ constexpr void require_same_backend(const Backend& backend, const char* operatio
   }
 }
 
-struct Difference {
-  template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-    return static_cast<X>(a - b);
-  }
-};
-
 /// The value as a slice of the variable; checks that it fits.
 template <class V, class X>
 constexpr Ref<Value> value_for(const V& variable, const char* operation, const X& value) {
@@ -283,14 +276,14 @@ template <class World, variable_element T, dim_like... Dims>
 template <operand X>
 constexpr void Variable<World, T, Dims...>::assign_add(const X& value) const {
   if constexpr (!any_poisoned<X>) {
-    detail::update(*state_, detail::Sum{}, detail::value_for(*this, "assign_add", value), *this);
+    detail::update(*state_, functions::Add{}, detail::value_for(*this, "assign_add", value), *this);
   }
 }
 template <class World, variable_element T, dim_like... Dims>
 template <operand X>
 constexpr void Variable<World, T, Dims...>::assign_sub(const X& value) const {
   if constexpr (!any_poisoned<X>) {
-    detail::update(*state_, detail::Difference{}, detail::value_for(*this, "assign_sub", value), *this);
+    detail::update(*state_, functions::Subtract{}, detail::value_for(*this, "assign_sub", value), *this);
   }
 }
 

@@ -1,0 +1,45 @@
+// Random einsums, of one to four operands.
+#include "program.hpp"
+
+namespace property {
+
+namespace {
+
+/// A union of dims that a naive loop walks through in a moment.
+constexpr std::int64_t most_products = 30000;
+
+Program draw_einsum(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    Program p;
+    const auto operands = draw.of<std::int64_t>({1, 2, 2, 2, 3, 3, 4});
+    ShapeValue all;
+    for (std::int64_t i = 0; i < operands; ++i) {
+      ShapeValue shape = draw_shape(draw, dims);
+      while (shape.size() > 1 && mtf::size_of(mtf::unite(all, shape)) > most_products) shape.erase(0);
+      all = mtf::unite(all, shape);
+      p.inputs.push_back({shape, type_of<T>, Content::normal, -2, 2});
+    }
+    const ShapeValue out = shuffled(draw, some_of(draw, all, 60));
+    p.text = fmt::format("einsum of {} to {}", operands, mtf::describe(out));
+    p.kind = operands > 2 ? "einsum of three or four" : "einsum";
+    p.unions = {all};
+    p.terms = mtf::size_of(all);
+    p.run = [out](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::einsum<Engine, T>(e, xs, out)}; };
+    p.naive = [out, all](const std::vector<Dense>& xs) {
+      return std::vector<Dense>{sum(out, all, [&](const Index& i) {
+        Scalar product(1);
+        for (const Dense& x : xs) product = product * x(i);
+        return product;
+      })};
+    };
+    return p;
+  });
+}
+
+constexpr Kind kinds[]{{"einsum", draw_einsum}, {"einsum of three or four", draw_einsum}};
+
+}  // namespace
+
+std::span<const Kind> contractions() { return kinds; }
+
+}  // namespace property

@@ -1,0 +1,157 @@
+// Random element-wise operations: arithmetic, comparisons, logic, choices, casts.
+#include "program.hpp"
+
+namespace property {
+
+namespace {
+
+/// a * b + c in one step: a user's function of three operands.
+struct MultiplyAdd {
+  template <class X>
+  constexpr X operator()(const X& a, const X& b, const X& c) const {
+    return static_cast<X>(a * b + c);
+  }
+};
+
+/// A program of one function of N operands of type T with results of type R.
+template <class R, class T, std::size_t N, class F, class Naive>
+Program mapped(Draw& draw, const ShapeValue& dims, const std::string& kind, const char* name, const F& f, const Naive& naive, Content content = Content::normal,
+               std::int64_t low = -4, std::int64_t high = 4) {
+  Program p;
+  ShapeValue all;
+  for (std::size_t i = 0; i < N; ++i) {
+    ShapeValue shape = draw_shape(draw, dims);
+    while (shape.size() > 1 && mtf::size_of(mtf::unite(all, shape)) > 20000) shape.erase(0);
+    all = mtf::unite(all, shape);
+    p.inputs.push_back({shape, type_of<T>, content, low, high});
+  }
+  p.kind = kind;
+  p.text = std::string(name);
+  p.unions = {all};
+  p.differentiable = mtf::floating<R> && std::same_as<R, T>;
+  p.terms = mtf::size_of(all);  // of the gradient of a broadcast operand
+  p.run = [f, name](Engine& e, const std::vector<Array>& xs) {
+    std::array<Array, N> operands;
+    for (std::size_t i = 0; i < N; ++i) operands[i] = xs[i];
+    return std::vector<Array>{mtf::untyped::map<Engine, R, T>(e, name, f, operands)};
+  };
+  p.naive = [naive](const std::vector<Dense>& xs) {
+    ShapeValue shape;
+    for (const Dense& x : xs) shape = mtf::broadcast_shape(shape, x.shape);
+    return std::vector<Dense>{make(shape, [&](const Index& i) {
+      std::array<Scalar, N> operands;
+      for (std::size_t n = 0; n < N; ++n) operands[n] = xs[n](i);
+      return naive(operands);
+    })};
+  };
+  return p;
+}
+
+Program draw_sum(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    if (draw.chance(50)) {
+      return mapped<T, T, 2>(draw, dims, "add, subtract", "add", mtf::functions::Add{}, [](const auto& x) { return x[0] + x[1]; });
+    }
+    return mapped<T, T, 2>(draw, dims, "add, subtract", "subtract", mtf::functions::Subtract{}, [](const auto& x) { return x[0] - x[1]; });
+  });
+}
+Program draw_product(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    return mapped<T, T, 2>(draw, dims, "multiply", "multiply", mtf::functions::Multiply{}, [](const auto& x) { return x[0] * x[1]; });
+  });
+}
+Program draw_extreme_of_two(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) {
+    // At a tie each operand has the full slope; small integers tie often.
+    const bool ties = draw.chance(50);
+    return mapped<T, T, 2>(
+        draw, dims, "maximum", ties ? "maximum with ties" : "maximum", mtf::functions::Maximum{},
+        [](const auto& x) {
+          if (x[0].value != x[1].value) return x[0].value > x[1].value ? x[0] : x[1];
+          return Scalar{x[0].value, x[0].slope + x[1].slope, x[0].size, x[0].slope_size + x[1].slope_size};
+        },
+        ties ? Content::integers : Content::normal, -2, 2);
+  });
+}
+Program draw_function_of_three(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    return mapped<T, T, 3>(draw, dims, "map of three", "multiply_add", MultiplyAdd{}, [](const auto& x) { return x[0] * x[1] + x[2]; });
+  });
+}
+Program draw_exponential(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float>(draw, [&]<class T>(std::type_identity<T>) {
+    return mapped<T, T, 1>(draw, dims, "exp", "exp", mtf::functions::Exp{}, [](const auto& x) { return exp(x[0]); });
+  });
+}
+Program draw_comparison(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    if (draw.chance(50)) {
+      return mapped<bool, T, 2>(draw, dims, "comparison", "less", mtf::functions::Less{}, [](const auto& x) { return Scalar(x[0].value < x[1].value); },
+                                Content::integers, -2, 2);
+    }
+    return mapped<bool, T, 2>(draw, dims, "comparison", "equal", mtf::functions::Equal{}, [](const auto& x) { return Scalar(x[0].value == x[1].value); },
+                              Content::integers, -2, 2);
+  });
+}
+Program draw_logic(Draw& draw, const ShapeValue& dims) {
+  switch (draw.number(0, 2)) {
+    case 0:
+      return mapped<bool, bool, 2>(draw, dims, "logic", "logical_and", mtf::functions::LogicalAnd{},
+                                   [](const auto& x) { return Scalar(x[0].value != 0 && x[1].value != 0); }, Content::integers, 0, 1);
+    case 1:
+      return mapped<bool, bool, 2>(draw, dims, "logic", "logical_or", mtf::functions::LogicalOr{},
+                                   [](const auto& x) { return Scalar(x[0].value != 0 || x[1].value != 0); }, Content::integers, 0, 1);
+    default:
+      return mapped<bool, bool, 1>(draw, dims, "logic", "logical_not", mtf::functions::LogicalNot{}, [](const auto& x) { return Scalar(x[0].value == 0); },
+                                   Content::integers, 0, 1);
+  }
+}
+Program draw_where(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t, bool>(draw, [&]<class T>(std::type_identity<T>) {
+    Program p = mapped<T, T, 2>(draw, dims, "where", "where", mtf::functions::Maximum{}, [](const auto& x) { return x[0]; }, Content::normal,
+                                std::same_as<T, bool> ? 0 : -4, std::same_as<T, bool> ? 1 : 4);
+    const ShapeValue condition = draw_shape(draw, p.unions[0]);
+    p.inputs.push_back({condition, ElementType::boolean, Content::integers, 0, 1});
+    p.run = [](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::where<Engine, T>(e, xs[2], xs[0], xs[1])}; };
+    p.naive = [](const std::vector<Dense>& xs) {
+      const ShapeValue shape = mtf::broadcast_shape(mtf::broadcast_shape(xs[0].shape, xs[2].shape), xs[1].shape);
+      return std::vector<Dense>{make(shape, [&](const Index& i) { return xs[2](i).value != 0 ? xs[0](i) : xs[1](i); })};
+    };
+    return p;
+  });
+}
+
+template <class To, class From>
+Program casting(Draw& draw, const ShapeValue& dims) {
+  Program p;
+  p.inputs = {{draw_shape(draw, dims), type_of<From>, Content::normal, std::same_as<From, bool> ? 0 : -4, std::same_as<From, bool> ? 1 : 4}};
+  p.kind = "cast";
+  p.text = "cast to " + name_of_type<To>();
+  p.differentiable = mtf::floating<To> && mtf::floating<From>;
+  p.run = [](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::cast<Engine, To, From>(e, xs[0])}; };
+  p.naive = [](const std::vector<Dense>& xs) {
+    return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
+      Scalar x = xs[0](i);
+      if (std::same_as<To, bool>) return Scalar(x.value != 0);
+      if (std::integral<To>) return Scalar(std::trunc(x.value));  // towards zero, as static_cast
+      return x;
+    })};
+  };
+  return p;
+}
+Program draw_cast(Draw& draw, const ShapeValue& dims) {
+  constexpr DrawProgram pairs[]{casting<float, double>, casting<double, float>, casting<mtf::bfloat16, double>, casting<float, mtf::bfloat16>,
+                                casting<std::int32_t, double>, casting<std::int64_t, std::int32_t>, casting<double, std::int64_t>, casting<float, bool>,
+                                casting<bool, std::int32_t>, casting<std::int32_t, mtf::bfloat16>};
+  return pairs[draw.number(0, std::ssize(pairs) - 1)](draw, dims);
+}
+
+constexpr Kind kinds[]{{"add, subtract", draw_sum},  {"multiply", draw_product},   {"maximum", draw_extreme_of_two}, {"map of three", draw_function_of_three},
+                       {"exp", draw_exponential},    {"comparison", draw_comparison}, {"logic", draw_logic},         {"where", draw_where},
+                       {"cast", draw_cast}};
+
+}  // namespace
+
+std::span<const Kind> elementwise() { return kinds; }
+
+}  // namespace property

@@ -1,0 +1,242 @@
+// What the families of random programs share: drawing, naive arrays that carry derivatives and error bounds, and what a drawn program is.
+#pragma once
+
+#include "../mpi/support.hpp"
+
+#include <array>
+#include <functional>
+#include <random>
+#include <span>
+
+namespace property {
+
+using support::World;
+using Engine = World::engine_type;
+using mtf::Array;
+using mtf::DimValue;
+using mtf::ElementType;
+using mtf::Name;
+using mtf::ShapeValue;
+
+/// The dims that programs draw from; each is named by one letter, so that a naive loop finds an index without a search.
+inline constexpr std::string_view names[]{"a", "b", "c", "d", "e", "f"};
+
+/// The same numbers on every rank.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+  /// In [low, high].
+  std::int64_t number(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool chance(int percent) { return number(1, 100) <= percent; }
+  double normal() { return normal_(random_); }
+  template <class T>
+  T of(std::initializer_list<T> items) {
+    return items.begin()[number(0, std::ssize(items) - 1)];
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+};
+
+/// Where an element is, by the letter of each dim.
+class Index {
+ public:
+  std::int64_t& operator[](std::string_view name) { return at_[static_cast<std::size_t>(name[0] - 'a')]; }
+  std::int64_t operator[](std::string_view name) const { return at_[static_cast<std::size_t>(name[0] - 'a')]; }
+  [[nodiscard]] Index with(std::string_view name, std::int64_t i) const {
+    Index other = *this;
+    other[name] = i;
+    return other;
+  }
+
+ private:
+  std::array<std::int64_t, 26> at_{};
+};
+
+/// A number of a naive loop, its derivative in one direction, and for both the sum of the magnitudes that were added up: an operation that
+/// adds them in any order, with unit roundoff u, differs by at most (number of terms) * u * magnitude (Higham, Accuracy and Stability of
+/// Numerical Algorithms, 2002, section 4.2).
+struct Scalar {
+  double value = 0, slope = 0;
+  double size = 0, slope_size = 0;
+
+  Scalar() = default;
+  Scalar(double v) : value(v), size(std::abs(v)) {}
+  Scalar(double v, double s, double of_value, double of_slope) : value(v), slope(s), size(of_value), slope_size(of_slope) {}
+};
+inline Scalar operator+(const Scalar& a, const Scalar& b) { return {a.value + b.value, a.slope + b.slope, a.size + b.size, a.slope_size + b.slope_size}; }
+inline Scalar operator-(const Scalar& a, const Scalar& b) { return {a.value - b.value, a.slope - b.slope, a.size + b.size, a.slope_size + b.slope_size}; }
+inline Scalar operator*(const Scalar& a, const Scalar& b) {
+  return {a.value * b.value, a.slope * b.value + a.value * b.slope, a.size * b.size, a.slope_size * b.size + a.size * b.slope_size};
+}
+inline Scalar operator/(const Scalar& a, const Scalar& b) {
+  const double v = a.value / b.value;
+  const double grown = b.size / std::abs(b.value);  // how much the divisor's error counts
+  return {v, (a.slope - v * b.slope) / b.value, a.size * grown / std::abs(b.value), (a.slope_size + std::abs(v) * b.slope_size) * grown / std::abs(b.value)};
+}
+inline Scalar exp(const Scalar& x) {
+  const double v = std::exp(x.value);
+  return {v, v * x.slope, v * (1 + x.size), v * x.slope_size * (1 + x.size)};
+}
+inline Scalar log(const Scalar& x) {
+  const double grown = x.size / x.value;
+  return {std::log(x.value), x.slope / x.value, std::abs(std::log(x.value)) + grown, x.slope_size / x.value * grown};
+}
+
+/// A global array in a naive loop: row-major elements.
+struct Dense {
+  ShapeValue shape;
+  std::vector<Scalar> elements;
+
+  [[nodiscard]] const Scalar& operator()(const Index& index) const { return elements[offset(index)]; }
+  [[nodiscard]] std::size_t offset(const Index& index) const {
+    std::int64_t result = 0;
+    for (const DimValue& dim : shape) result = result * dim.extent + index[dim.name.text];
+    return static_cast<std::size_t>(result);
+  }
+};
+
+/// Calls f(index) for every element of the shape, in row-major order.
+template <class F>
+void for_each(const ShapeValue& shape, const F& f, Index index = {}) {
+  for (const DimValue& dim : shape) index[dim.name.text] = 0;
+  const std::int64_t size = mtf::size_of(shape);
+  for (std::int64_t i = 0; i < size; ++i) {
+    f(std::as_const(index));
+    for (int d = shape.size() - 1; d >= 0; --d) {
+      if (++index[shape[d].name.text] < shape[d].extent) break;
+      index[shape[d].name.text] = 0;
+    }
+  }
+}
+template <class F>
+Dense make(const ShapeValue& shape, const F& f) {
+  Dense result{shape, {}};
+  result.elements.reserve(static_cast<std::size_t>(mtf::size_of(shape)));
+  for_each(shape, [&](const Index& index) { result.elements.push_back(f(index)); });
+  return result;
+}
+/// The sum of f(index) over all dims of `over` that `kept` lacks.
+template <class F>
+Dense sum(const ShapeValue& kept, const ShapeValue& over, const F& f) {
+  Dense result{kept, std::vector<Scalar>(static_cast<std::size_t>(mtf::size_of(kept)))};
+  for_each(over, [&](const Index& index) {
+    Scalar& element = result.elements[result.offset(index)];
+    element = element + f(index);
+  });
+  return result;
+}
+/// The extreme elements of x over the dims that `kept` lacks. Its derivative is that of all elements that tie, as the original has it.
+inline Dense extreme(const ShapeValue& kept, const Dense& x, bool largest) {
+  Dense result{kept, std::vector<Scalar>(static_cast<std::size_t>(mtf::size_of(kept)), Scalar(largest ? -HUGE_VAL : HUGE_VAL))};
+  for_each(x.shape, [&](const Index& index) {
+    Scalar& best = result.elements[result.offset(index)];
+    const Scalar& element = x(index);
+    if (largest ? element.value > best.value : element.value < best.value) {
+      best = element;
+    } else if (element.value == best.value) {
+      best.slope += element.slope;
+      best.slope_size += element.slope_size;
+    }
+  });
+  return result;
+}
+
+inline std::int64_t extent_of(const ShapeValue& shape, std::string_view name) {
+  const int at = mtf::find(shape, Name(name));
+  return at < 0 ? 0 : shape[at].extent;
+}
+inline ShapeValue without(const ShapeValue& shape, std::string_view name) {
+  ShapeValue result;
+  for (const DimValue& dim : shape) {
+    if (dim.name.text != name) result.push_back(dim);
+  }
+  return result;
+}
+inline ShapeValue replaced(const ShapeValue& shape, std::string_view name, const DimValue& by) {
+  ShapeValue result;
+  for (const DimValue& dim : shape) result.push_back(dim.name.text == name ? by : dim);
+  return result;
+}
+inline ShapeValue some_of(Draw& draw, const ShapeValue& shape, int percent) {
+  ShapeValue result;
+  for (const DimValue& dim : shape) {
+    if (draw.chance(percent)) result.push_back(dim);
+  }
+  return result;
+}
+inline ShapeValue shuffled(Draw& draw, ShapeValue shape) {
+  for (int i = shape.size() - 1; i > 0; --i) std::swap(shape[i], shape[static_cast<int>(draw.number(0, i))]);
+  return shape;
+}
+inline std::string_view dim_of(Draw& draw, const ShapeValue& shape) { return shape[static_cast<int>(draw.number(0, shape.size() - 1))].name.text; }
+/// At least `least` of the dims, at most four, in any order.
+inline ShapeValue draw_shape(Draw& draw, const ShapeValue& dims, int least = 1) {
+  ShapeValue shape;
+  while (shape.size() < least) shape = some_of(draw, dims, 50);
+  while (shape.size() > 4 || (shape.size() > least && mtf::size_of(shape) > 4096)) shape.erase(static_cast<int>(draw.number(0, shape.size() - 1)));
+  return shuffled(draw, shape);
+}
+
+/// What an input holds.
+enum class Content {
+  normal,    ///< normal numbers, in integers whole ones of a few units
+  integers,  ///< in [low, high]: ties, indices, conditions
+};
+struct Input {
+  ShapeValue shape;
+  ElementType type = ElementType::float64;
+  Content content = Content::normal;
+  std::int64_t low = -4, high = 4;
+};
+
+/// One drawn operation: on arrays of a world, and naively on dense ones.
+struct Program {
+  std::string kind;    ///< what must occur among the cases that ran
+  std::string text;
+  std::vector<Input> inputs;
+  std::function<std::vector<Array>(Engine&, const std::vector<Array>&)> run;
+  std::function<std::vector<Dense>(const std::vector<Dense>&)> naive;
+  std::vector<ShapeValue> unions;  ///< lists of dims that must be legal together, beside each input alone
+  std::function<bool(const mtf::PlacementRules&)> legal;  ///< what must hold besides, if anything
+  std::int64_t terms = 1;     ///< of the longest sum
+  int roundings = 2;          ///< to the element type: of each rank's part of a pending sum, and of the result
+  bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients
+};
+
+using DrawProgram = Program (*)(Draw&, const ShapeValue& dims);
+struct Kind {
+  std::string_view name;
+  DrawProgram draw;
+};
+// One file each.
+std::span<const Kind> contractions();
+std::span<const Kind> elementwise();
+std::span<const Kind> reductions();
+std::span<const Kind> movements();
+std::span<const Kind> selections();
+std::span<const Kind> windows();
+std::span<const Kind> noise();
+
+/// Calls f with an object of the drawn type, one of Ts.
+template <class... Ts, class F>
+Program with_type(Draw& draw, const F& f) {
+  const std::int64_t chosen = draw.number(0, static_cast<std::int64_t>(sizeof...(Ts)) - 1);
+  Program program;
+  std::int64_t position = 0;
+  (void)((position++ == chosen ? (program = f(std::type_identity<Ts>{}), true) : false) || ...);
+  return program;
+}
+template <class T>
+inline constexpr ElementType type_of = mtf::element_type_of<T>::value;
+template <class T>
+std::string name_of_type() {
+  return std::string(mtf::name_of(type_of<T>));
+}
+
+inline bool is_floating(ElementType type) { return type == ElementType::float64 || type == ElementType::float32 || type == ElementType::bfloat16; }
+
+}  // namespace property

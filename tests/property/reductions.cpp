@@ -1,0 +1,185 @@
+// Random reductions, broadcasts, softmaxes and losses, running sums.
+#include "program.hpp"
+
+namespace property {
+
+namespace {
+
+Program draw_reduce_sum(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    Program p;
+    const ShapeValue x = draw_shape(draw, dims);
+    const ShapeValue kept = shuffled(draw, some_of(draw, x, 50));
+    const double factor = mtf::floating<T> && draw.chance(50) ? 0.5 : 1;
+    p.inputs = {{x, type_of<T>}};
+    p.kind = "reduce_sum";
+    p.text = "reduce_sum to " + mtf::describe(kept);
+    p.terms = mtf::size_of(x);
+    p.run = [kept, factor](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::reduce_sum<Engine, T>(e, xs[0], kept, factor, "reduce_sum")};
+    };
+    p.naive = [kept, factor](const std::vector<Dense>& xs) {
+      return std::vector<Dense>{sum(kept, xs[0].shape, [&](const Index& i) { return Scalar(factor) * xs[0](i); })};
+    };
+    return p;
+  });
+}
+
+Program draw_reduce_extreme(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    Program p;
+    const ShapeValue x = draw_shape(draw, dims);
+    const ShapeValue kept = shuffled(draw, some_of(draw, x, 50));
+    const bool largest = draw.chance(50);
+    p.inputs = {{x, type_of<T>, draw.chance(50) ? Content::integers : Content::normal}};
+    p.kind = "reduce_max, reduce_min";
+    p.text = (largest ? "reduce_max to " : "reduce_min to ") + mtf::describe(kept);
+    p.run = [kept, largest](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::reduce_extreme<Engine, T>(e, xs[0], kept, largest ? mtf::Combine::max : mtf::Combine::min, "reduce_extreme")};
+    };
+    p.naive = [kept, largest](const std::vector<Dense>& xs) { return std::vector<Dense>{extreme(kept, xs[0], largest)}; };
+    return p;
+  });
+}
+
+Program draw_reduce_logical(Draw& draw, const ShapeValue& dims) {
+  Program p;
+  const ShapeValue x = draw_shape(draw, dims);
+  const ShapeValue kept = some_of(draw, x, 50);
+  const bool all = draw.chance(50);
+  p.inputs = {{x, ElementType::boolean, Content::integers, 0, 1}};
+  p.kind = "reduce_all, reduce_any";
+  p.text = (all ? "reduce_all to " : "reduce_any to ") + mtf::describe(kept);
+  p.run = [kept, all](Engine& e, const std::vector<Array>& xs) {
+    mtf::require_legal(e, "reduce_logical", kept);
+    const auto combine = all ? mtf::Combine::logical_and : mtf::Combine::logical_or;
+    return std::vector<Array>{Array{mtf::untyped::extreme<Engine, bool>(e, xs[0].value, mtf::place(e.rules, kept), combine, "reduce_logical"), {}}};
+  };
+  p.naive = [kept, all](const std::vector<Dense>& xs) { return std::vector<Dense>{extreme(kept, xs[0], !all)}; };
+  return p;
+}
+
+Program draw_broadcast(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    Program p;
+    const ShapeValue x = draw_shape(draw, dims);
+    ShapeValue more = draw_shape(draw, dims);
+    while (more.size() > 1 && mtf::size_of(mtf::unite(x, more)) > 20000) more.erase(0);
+    const ShapeValue to = shuffled(draw, mtf::unite(x, more));
+    p.inputs = {{x, type_of<T>}};
+    p.kind = "broadcast";
+    p.text = "broadcast to " + mtf::describe(to);
+    p.unions = {to};
+    p.terms = mtf::size_of(to);
+    p.run = [to](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::broadcast<Engine, T>(e, xs[0], to)}; };
+    p.naive = [to](const std::vector<Dense>& xs) { return std::vector<Dense>{make(to, [&](const Index& i) { return xs[0](i); })}; };
+    return p;
+  });
+}
+
+/// Sums along d of exp(x).
+Dense sums_of_exponentials(const Dense& x, std::string_view d) {
+  return sum(without(x.shape, d), x.shape, [&](const Index& i) { return exp(x(i)); });
+}
+
+Program draw_softmax(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float>(draw, [&]<class T>(std::type_identity<T>) {
+    using mtf::untyped::SoftmaxKind;
+    Program p;
+    const ShapeValue x = draw_shape(draw, dims);
+    const std::string_view d = dim_of(draw, x);
+    const auto kind = draw.of({SoftmaxKind::softmax, SoftmaxKind::log_softmax, SoftmaxKind::logsumexp});
+    const bool with_extra = draw.chance(40);
+    p.inputs = {{x, type_of<T>}};
+    p.kind = "softmax";
+    p.text = fmt::format("softmax {} along {}{}", static_cast<int>(kind), d, with_extra ? " with an extra logit" : "");
+    p.terms = mtf::size_of(x);
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      mtf::Ref<mtf::Value> extra;
+      if (with_extra) extra = mtf::detail::Elements<Engine, T>::filled(e, mtf::Placement{}, T(0.5));
+      return std::vector<Array>{mtf::untyped::softmax<Engine, T>(e, xs[0], Name(d), kind, "softmax", extra)};
+    };
+    p.naive = [=](const std::vector<Dense>& xs) {
+      Dense sums = sums_of_exponentials(xs[0], d);
+      if (with_extra) {
+        for (Scalar& element : sums.elements) element = element + Scalar(std::exp(0.5));
+      }
+      if (kind == SoftmaxKind::logsumexp) return std::vector<Dense>{make(sums.shape, [&](const Index& i) { return log(sums(i)); })};
+      return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
+        return kind == SoftmaxKind::softmax ? exp(xs[0](i)) / sums(i) : xs[0](i) - log(sums(i));
+      })};
+    };
+    return p;
+  });
+}
+
+template <class T, class Id>
+Program loss(Draw& draw, const ShapeValue& dims) {
+  Program p;
+  const ShapeValue x = draw_shape(draw, dims);
+  const std::string_view d = dim_of(draw, x);
+  const std::int64_t extent = extent_of(x, d);
+  const mtf::CrossEntropyOptions options{.z_loss = draw.chance(50) ? 0.01 : 0, .label_smoothing = draw.chance(50) ? 0.1 : 0};
+  // Some targets lie outside: they have no class.
+  p.inputs = {{x, type_of<T>}, {shuffled(draw, without(x, d)), type_of<Id>, Content::integers, -1, extent}};
+  p.kind = "cross_entropy";
+  p.text = fmt::format("cross_entropy over {}", d);
+  p.terms = mtf::size_of(x);
+  p.run = [=](Engine& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::cross_entropy<Engine, T, Id>(e, xs[0], xs[1], Name(d), options)};
+  };
+  p.naive = [=](const std::vector<Dense>& xs) {
+    const Dense sums = sums_of_exponentials(xs[0], d);
+    return std::vector<Dense>{make(sums.shape, [&](const Index& i) {
+      const Scalar log_z = log(sums(i));
+      const auto target = static_cast<std::int64_t>(xs[1](i).value);
+      const bool inside = target >= 0 && target < extent;
+      Scalar result = Scalar(options.z_loss) * log_z * log_z;
+      for (std::int64_t v = 0; v < extent; ++v) {
+        const double weight = (inside && v == target ? 1 - options.label_smoothing : 0) + options.label_smoothing / static_cast<double>(extent);
+        result = result + Scalar(weight) * (log_z - xs[0](i.with(d, v)));
+      }
+      return result;
+    })};
+  };
+  return p;
+}
+Program draw_cross_entropy(Draw& draw, const ShapeValue& dims) {
+  return draw.of<DrawProgram>({loss<double, std::int32_t>, loss<float, std::int32_t>, loss<double, std::int64_t>})(draw, dims);
+}
+
+Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    Program p;
+    const ShapeValue x = draw_shape(draw, dims);
+    const std::string_view d = dim_of(draw, x);
+    const mtf::CumsumOptions options{.exclusive = draw.chance(50), .reverse = draw.chance(50)};
+    p.inputs = {{x, type_of<T>}};
+    p.kind = "cumsum";
+    p.text = fmt::format("cumsum along {}, exclusive {}, reverse {}", d, options.exclusive, options.reverse);
+    p.terms = extent_of(x, d);
+    p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::cumsum<Engine, T>(e, xs[0], Name(d), options)}; };
+    p.naive = [=](const std::vector<Dense>& xs) {
+      return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
+        Scalar result;
+        for (std::int64_t j = 0; j < extent_of(x, d); ++j) {
+          const std::int64_t own = i[d];
+          const bool beyond = options.reverse ? j < own : j > own;
+          if (!beyond && !(options.exclusive && j == own)) result = result + xs[0](i.with(d, j));
+        }
+        return result;
+      })};
+    };
+    return p;
+  });
+}
+
+constexpr Kind kinds[]{{"reduce_sum", draw_reduce_sum}, {"reduce_max, reduce_min", draw_reduce_extreme}, {"reduce_all, reduce_any", draw_reduce_logical},
+                       {"broadcast", draw_broadcast},   {"softmax", draw_softmax},                       {"cross_entropy", draw_cross_entropy},
+                       {"cumsum", draw_cumsum}};
+
+}  // namespace
+
+std::span<const Kind> reductions() { return kinds; }
+
+}  // namespace property

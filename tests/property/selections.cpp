@@ -1,0 +1,169 @@
+// Random selections by size and by index: top_k, sort, argmax, nth_element, gather, one_hot.
+#include "program.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace property {
+
+namespace {
+
+/// The indices along d of the elements of x's row, sorted; equal ones by index.
+std::vector<std::int64_t> sorted_row(const Dense& x, std::string_view d, const Index& row, bool largest_first) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(extent_of(x.shape, d)));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+    const double a = x(row.with(d, i)).value;
+    const double b = x(row.with(d, j)).value;
+    return largest_first ? a > b : a < b;
+  });
+  return order;
+}
+/// Values and indices of the sorted elements begin, begin + 1, ... of each row, along the dim `to` of a result of this shape.
+std::vector<Dense> selected(const Dense& x, std::string_view d, const ShapeValue& shape, std::string_view to, bool largest_first, std::int64_t begin) {
+  const auto index_of = [&](const Index& i) {
+    return sorted_row(x, d, i, largest_first)[static_cast<std::size_t>(begin + (to.empty() ? 0 : i[to]))];
+  };
+  return {make(shape, [&](const Index& i) { return x(i.with(d, index_of(i))); }),
+          make(shape, [&](const Index& i) { return Scalar(static_cast<double>(index_of(i))); })};
+}
+
+/// A program over a dim of one input, with ties in half of the cases.
+template <class T>
+Program of_rows(Draw& draw, const ShapeValue& dims, const std::string& kind, std::string_view& d) {
+  Program p;
+  const ShapeValue x = draw_shape(draw, dims);
+  d = dim_of(draw, x);
+  p.inputs = {{x, type_of<T>, draw.chance(50) ? Content::integers : Content::normal}};
+  p.kind = kind;
+  p.text = kind + " along " + std::string(d);
+  return p;
+}
+template <class F>
+Program ordered(Draw& draw, const F& f) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, f);
+}
+std::vector<Array> both(const mtf::untyped::SelectionArrays& arrays) { return {arrays.values, arrays.indices}; }
+
+Program draw_top_k(Draw& draw, const ShapeValue& dims) {
+  return ordered(draw, [&]<class T>(std::type_identity<T>) {
+    std::string_view d;
+    Program p = of_rows<T>(draw, dims, "top_k", d);
+    const DimValue k{Name("k"), draw.number(1, extent_of(p.inputs[0].shape, d))};
+    ShapeValue all = p.inputs[0].shape;
+    all.push_back(k);
+    p.unions = {all};
+    p.text += fmt::format(", k {}", k.extent);
+    p.run = [=](Engine& e, const std::vector<Array>& xs) { return both(mtf::untyped::top_k<Engine, T>(e, xs[0], Name(d), k)); };
+    p.naive = [=](const std::vector<Dense>& xs) {
+      ShapeValue shape = without(xs[0].shape, d);
+      shape.push_back(k);
+      return selected(xs[0], d, shape, "k", true, 0);
+    };
+    return p;
+  });
+}
+
+Program draw_sort(Draw& draw, const ShapeValue& dims) {
+  return ordered(draw, [&]<class T>(std::type_identity<T>) {
+    std::string_view d;
+    Program p = of_rows<T>(draw, dims, "sort", d);
+    const auto direction = draw.chance(50) ? mtf::order::ascending : mtf::order::descending;
+    p.run = [=](Engine& e, const std::vector<Array>& xs) { return both(mtf::untyped::sort<Engine, T>(e, xs[0], Name(d), direction)); };
+    p.naive = [=](const std::vector<Dense>& xs) { return selected(xs[0], d, xs[0].shape, d, direction == mtf::order::descending, 0); };
+    return p;
+  });
+}
+
+Program draw_arg_extreme(Draw& draw, const ShapeValue& dims) {
+  return ordered(draw, [&]<class T>(std::type_identity<T>) {
+    std::string_view d;
+    Program p = of_rows<T>(draw, dims, "argmax, argmin", d);
+    const bool largest = draw.chance(50);
+    p.differentiable = false;
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::arg_extreme<Engine, T>(e, xs[0], Name(d), largest ? mtf::Combine::max : mtf::Combine::min, "arg_extreme")};
+    };
+    p.naive = [=](const std::vector<Dense>& xs) { return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, 0)[1]}; };
+    return p;
+  });
+}
+
+Program draw_nth_element(Draw& draw, const ShapeValue& dims) {
+  return ordered(draw, [&]<class T>(std::type_identity<T>) {
+    std::string_view d;
+    Program p = of_rows<T>(draw, dims, "nth_element", d);
+    const std::int64_t n = draw.number(0, extent_of(p.inputs[0].shape, d) - 1);
+    const bool largest = draw.chance(50);
+    p.text += fmt::format(", n {}, largest {}", n, largest);
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::nth_element<Engine, T>(e, xs[0], Name(d), n, largest, "nth_element")};
+    };
+    p.naive = [=](const std::vector<Dense>& xs) { return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, n)[0]}; };
+    return p;
+  });
+}
+
+template <class T, class Id>
+Program looking_up(Draw& draw, const ShapeValue& dims) {
+  Program p;
+  const ShapeValue table = draw_shape(draw, dims);
+  const std::string_view d = dim_of(draw, table);
+  const std::int64_t extent = extent_of(table, d);
+  ShapeValue ids = draw_shape(draw, without(dims, d));  // may share dims with the table
+  while (ids.size() > 0 && mtf::size_of(mtf::unite(ids, table)) > 20000) ids.erase(0);
+  p.inputs = {{table, type_of<T>, Content::normal, std::same_as<T, bool> ? 0 : -4, std::same_as<T, bool> ? 1 : 4},
+              {ids, type_of<Id>, Content::integers, -1, extent}};  // -1 and the extent lie outside
+  p.kind = "gather";
+  p.text = "gather along " + std::string(d);
+  ShapeValue all = table;
+  p.unions = {mtf::unite(all, ids)};
+  p.terms = mtf::size_of(mtf::unite(ids, table));  // rows that meet in the gradient
+  p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::gather<Engine, T, Id>(e, xs[0], xs[1], Name(d))}; };
+  p.naive = [=](const std::vector<Dense>& xs) {
+    return std::vector<Dense>{make(mtf::unite(ids, without(table, d)), [&](const Index& i) {
+      const auto id = static_cast<std::int64_t>(xs[1](i).value);
+      return id < 0 || id >= extent ? Scalar() : xs[0](i.with(d, id));
+    })};
+  };
+  return p;
+}
+Program draw_gather(Draw& draw, const ShapeValue& dims) {
+  return draw.of<DrawProgram>({looking_up<double, std::int32_t>, looking_up<float, std::int64_t>, looking_up<mtf::bfloat16, std::int32_t>,
+                               looking_up<std::int32_t, std::int32_t>})(draw, dims);
+}
+
+template <class T, class Id>
+Program hot(Draw& draw, const ShapeValue& dims) {
+  Program p;
+  const DimValue to{Name("n"), draw.number(1, 12)};
+  const ShapeValue ids = draw_shape(draw, dims, 0);
+  const double on = std::same_as<T, bool> ? 1 : 2;
+  const double off = std::same_as<T, bool> ? 0 : -1;
+  p.inputs = {{ids, type_of<Id>, Content::integers, -1, to.extent}};
+  p.kind = "one_hot";
+  p.text = fmt::format("one_hot of {}", to.extent);
+  ShapeValue out = ids;
+  out.push_back(to);
+  p.unions = {out};
+  p.run = [=](Engine& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::one_hot<Engine, T, Id>(e, xs[0], to, static_cast<T>(on), static_cast<T>(off))};
+  };
+  p.naive = [=](const std::vector<Dense>& xs) {
+    return std::vector<Dense>{make(out, [&](const Index& i) { return Scalar(static_cast<double>(i["n"]) == xs[0](i).value ? on : off); })};
+  };
+  return p;
+}
+Program draw_one_hot(Draw& draw, const ShapeValue& dims) {
+  return draw.of<DrawProgram>({hot<double, std::int32_t>, hot<float, std::int64_t>, hot<mtf::bfloat16, std::int32_t>, hot<std::int64_t, std::int32_t>,
+                               hot<bool, std::int64_t>})(draw, dims);
+}
+
+constexpr Kind kinds[]{{"top_k", draw_top_k},   {"sort", draw_sort},       {"argmax, argmin", draw_arg_extreme}, {"nth_element", draw_nth_element},
+                       {"gather", draw_gather}, {"one_hot", draw_one_hot}};
+
+}  // namespace
+
+std::span<const Kind> selections() { return kinds; }
+
+}  // namespace property
