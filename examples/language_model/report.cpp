@@ -7,7 +7,7 @@
 #include <mtf/io/chrome_trace.hpp>
 #include <sys/resource.h>
 
-void StepTrace::write_trace(const std::string& path, const std::vector<mtf::Record>& records, const mtf::MeshValue& mesh, MPI_Comm comm) {
+void StepTrace::write_trace(const std::string& path, const mtf::Records& records, const mtf::MeshValue& mesh, MPI_Comm comm) {
   mtf::write_chrome_trace(path, records, mesh, comm);
 }
 

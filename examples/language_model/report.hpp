@@ -30,7 +30,7 @@ class StepTrace {
   }
 
  private:
-  static void write_trace(const std::string& path, const std::vector<mtf::Record>& records, const mtf::MeshValue& mesh, MPI_Comm comm);
+  static void write_trace(const std::string& path, const mtf::Records& records, const mtf::MeshValue& mesh, MPI_Comm comm);
 
   std::string path_;
   std::int64_t begin_, end_;

@@ -49,7 +49,7 @@ std::string axes_of(mtf::AxisSet axes) {
 }
 
 /// Everything that the file says of this rank, against its records.
-void check_events(const nlohmann::json& file, const std::vector<mtf::Record>& records, const World& world) {
+void check_events(const nlohmann::json& file, const mtf::Records& records, const World& world) {
   std::vector<nlohmann::json> operations;
   std::vector<nlohmann::json> events;
   std::string name;
@@ -158,7 +158,7 @@ TEST_CASE("time goes on from one record to the next, and tracing begins anew") {
   world.start_tracing();
   run_step(world);
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const std::vector<mtf::Record> records = world.records();
+  const mtf::Records records = world.records();
   double last = 0;
   for (const mtf::Record& record : records) {
     CHECK(last <= record.begin);

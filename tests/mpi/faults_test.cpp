@@ -174,7 +174,7 @@ TEST_CASE("names and einsum: a product in between that is no tensor is one error
   };
   using E = World::engine_type;
   const auto array = [&](std::string_view letters) {
-    return mtf::Array{mtf::untyped::random<E, double>(w.engine(), mtf::place(w.engine().rules, shape(letters)), mtf::seed{1}, mtf::Distribution::normal, 0, 1), {}};
+    return mtf::Array{mtf::untyped::random<E, double>(w.engine(), w.engine().place(shape(letters)), mtf::seed{1}, mtf::Distribution::normal, 0, 1), {}};
   };
   // The first two have no dim in common, and the third needs them all: 14 dims in between.
   const std::array<mtf::Array, 3> far{array("cdefghi"), array("jklmnop"), array("cdefghi")};

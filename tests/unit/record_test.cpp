@@ -28,7 +28,7 @@ std::vector<std::string> lines(const World& world) {
 }
 /// Whether records of one occurrence follow each other, and only they.
 void check_occurrences(const World& world) {
-  const std::vector<mtf::Record>& records = world.records();
+  const mtf::Records& records = world.records();
   for (std::size_t i = 1; i < records.size(); ++i) {
     CHECK(records[i - 1].occurrence <= records[i].occurrence);
     if (records[i - 1].occurrence == records[i].occurrence) CHECK(records[i - 1].operation == records[i].operation);

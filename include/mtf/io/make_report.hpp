@@ -96,7 +96,7 @@ class ReportBuilder {
     const double seconds = seconds_of(record);
     Report::Event event{.phase = phase, .operation = std::string(record.operation), .plan = std::string(record.plan), .begin = clock_,
                         .seconds = seconds, .work = record.work, .bytes = record.bytes};
-    if (report_.is_measured) event.begin = record.begin - backend_.records.front().begin;
+    if (report_.is_measured) event.begin = record.begin - backend_.records[0].begin;
     clock_ += seconds;
     if (record.is_collective) {
       event.lane = static_cast<int>(lane_of(record.axes));

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include <mtf/core/inline_vector.hpp>
+#include <mtf/core/recycled.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -47,13 +47,13 @@ class MemoryTrace {
     }
   }
 
-  [[nodiscard]] constexpr const std::vector<Kind>& kinds() const { return kinds_; }
-  [[nodiscard]] constexpr const std::vector<Event>& events() const { return events_; }
+  [[nodiscard]] constexpr const RecycledVector<Kind>& kinds() const { return kinds_; }
+  [[nodiscard]] constexpr const RecycledVector<Event>& events() const { return events_; }
 
   /// The largest sum of live arrays if `parts(dims)` is the number of slices of an array of these dims. Takes one addition for each event.
   template <class Parts>
   [[nodiscard]] constexpr std::int64_t peak(const Parts& parts) const {
-    std::vector<std::int64_t> bytes;
+    RecycledVector<std::int64_t> bytes;
     bytes.reserve(kinds_.size());
     for (const Kind& kind : kinds_) bytes.push_back(kind.bytes / parts(kind.dims));
     std::int64_t live = 0;
@@ -74,9 +74,9 @@ class MemoryTrace {
   [[nodiscard]] constexpr int number_of_kinds() const { return static_cast<int>(kinds_.size()); }
   [[nodiscard]] constexpr const Kind& at(int kind) const { return kinds_[static_cast<std::size_t>(kind)]; }
 
-  std::vector<Kind> kinds_;
-  std::vector<Event> events_;
-  std::vector<Live> live_;
+  RecycledVector<Kind> kinds_;
+  RecycledVector<Event> events_;
+  RecycledVector<Live> live_;
 };
 
 }  // namespace v0

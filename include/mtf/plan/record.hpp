@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <mtf/core/recycled.hpp>
 #include <mtf/plan/collective.hpp>
 
 namespace mtf {
@@ -59,6 +60,8 @@ struct Record {
            a.summed_by == b.summed_by;
   }
 };
+
+using Records = RecycledVector<Record>;
 
 /// Of a plan that runs locally.
 MTF_NOINLINE [[nodiscard]] constexpr Record record_of(const Activity& activity, const LocalWork& done) {

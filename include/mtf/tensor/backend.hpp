@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include <mtf/core/element.hpp>
 #include <mtf/plan/collective.hpp>
@@ -86,9 +85,9 @@ class Backend {
   bool burying = false;
   Activity activity;            ///< whose records the next ones are
   bool tracing = false;         ///< keep what is done in `records`
-  std::vector<Record> records;  ///< in order, since they were last cleared
-  std::vector<TracedProduct> products;  ///< those among the records
-  std::vector<TracedTensor> tensors;    ///< kinds of tensors made meanwhile
+  Records records;  ///< in order, since they were last cleared
+  RecycledVector<TracedProduct> products;  ///< those among the records
+  RecycledVector<TracedTensor> tensors;    ///< kinds of tensors made meanwhile
 
   constexpr Backend() = default;
   Backend(const Backend&) = delete;

@@ -118,7 +118,7 @@ class DryRun {
     engine().tracing = true;
   }
   constexpr void stop_tracing() { engine().tracing = false; }
-  [[nodiscard]] constexpr const std::vector<Record>& records() const { return engine().records; }
+  [[nodiscard]] constexpr const Records& records() const { return engine().records; }
 
   /// What has been done so far.
   [[nodiscard]] constexpr Cost cost() const {

@@ -63,7 +63,7 @@ class WorldCore {
   }
   /// Keeps no more of them; those kept stay until the next start.
   void stop_tracing() { engine().tracing = false; }
-  [[nodiscard]] const std::vector<Record>& records() const { return engine().records; }
+  [[nodiscard]] const Records& records() const { return engine().records; }
   /// Totals of the collectives along exactly these axes, of all kinds together.
   template <class... Axes>
   [[nodiscard]] CollectiveTotals totals(const Axes&... axes) const {
