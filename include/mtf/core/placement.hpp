@@ -159,7 +159,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
   for (int i = 0; i < rules.mesh.rank(); ++i) splitter.push_back(-1);
   int distinct = 0;
   for (int i = 0; i < dims.size(); ++i) {
-    int first = 0;
+    int first = 0;  // where the name occurs first, at i itself at the latest
     while (!(dims[first].name == dims[i].name)) ++first;
     if (first < i) {
       const bool known = dims[i].extent != dynamic && dims[first].extent != dynamic;
