@@ -25,6 +25,7 @@ template <class E>
 struct PairPlan {
   const KeptPlacement *a_summed, *b_summed;  ///< without the dims that one operand alone has
   const KeptPlacement *a, *b, *c;            ///< in an order that BLAS takes
+  bool is_direct;                            ///< all are as they come
   ContractionPlan plan;
 };
 
@@ -58,6 +59,7 @@ MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const 
     pair.c = &backend.keep(c);
     pair.plan = plan_contraction(row_major(c), row_major(a), row_major(b));
   }
+  pair.is_direct = pair.a == &first && pair.b == &second && pair.c == &to;
   return pair;
 }
 
@@ -65,8 +67,13 @@ MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const 
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second, const KeptPlacement& to) {
   const PairPlan& pair = engine.plans.template get<PairPlan>(
-      PlanKey(first.object->placement.number(), second.object->placement.number(), to.number(), floating<T> ? 1 : 0),
+      PlanKey(first.object->placement.number, second.object->placement.number, to.number, floating<T> ? 1 : 0),
       [&] { return plan_pair(engine, first->placement, second->placement, to, floating<T>); });
+  if (pair.is_direct) {
+    Ref<Value> c = make_value(engine, to, element_type_of<T>::value);
+    engine.run(pair.plan, out<T>(c), in<T>(first), in<T>(second));
+    return c;
+  }
   const Ref<Value> a = reorder(engine, sum_to<E, T>(engine, first, *pair.a_summed), *pair.a);
   const Ref<Value> b = reorder(engine, sum_to<E, T>(engine, second, *pair.b_summed), *pair.b);
   const Ref<Value> c = make_value(engine, *pair.c, element_type_of<T>::value);
@@ -104,8 +111,8 @@ template <class E, class T>
 /// The key of a plan for values and one more placement: seven values at most.
 [[nodiscard]] constexpr PlanKey key_of(const KeptPlacement& first, const Factors& xs) {
   unsigned numbers[7]{};
-  for (int i = 0; i < xs.count; ++i) numbers[i] = xs.items[i]->object->placement.number();
-  return PlanKey(first.number(), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]);
+  for (int i = 0; i < xs.count; ++i) numbers[i] = xs.items[i]->object->placement.number;
+  return PlanKey(first.number, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]);
 }
 
 struct LegalUnion {};
@@ -171,23 +178,25 @@ template <class E, class T>
 template <class E, class T>
 class EinsumGradient final : public Operation {
  public:
-  InlineVector<Ref<Value>, max_inputs> operands;
+  FewRefs<Value> operands;
   constexpr ~EinsumGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
-    for (int i = 0; i < operands.count; ++i) {
+    const Ref<Value>* const xs = operands.data();
+    const int count = static_cast<int>(operands.size());
+    for (int i = 0; i < count; ++i) {
       if (!sink.wants(i)) continue;
       detail::Factors factors;
-      factors.push_back(&gradient);
-      for (int j = 0; j < operands.count; ++j) {
-        if (j != i) factors.push_back(&operands.items[j]);
+      factors.items[factors.count++] = &gradient;
+      for (int j = 0; j < count; ++j) {
+        if (j != i) factors.items[factors.count++] = &xs[j];
       }
-      const KeptPlacement& whole = operands.items[i]->placement;
+      const KeptPlacement& whole = xs[i].object->placement;
       const KeptPlacement& reached = detail::dims_reached(engine, whole, factors);
       Ref<Value> result = contract<E, T>(engine, factors, reached);
       // A dim that this operand alone had was summed: its gradient is the same along it.
-      if (!(reached == whole)) result = broadcast_to(engine, result, whole);
+      if (&reached != &whole) result = broadcast_to(engine, result, whole);
       sink.add(i, std::move(result));
     }
   }
@@ -197,9 +206,9 @@ template <class E, class T>
 [[nodiscard]] constexpr Array einsum(E& engine, std::span<const Array> xs, const ShapeValue& shape) {
   constexpr const char* name = "einsum";
   detail::Factors factors;
-  for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.push_back(&x->value);
+  for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.items[factors.count++] = &x->value;
   const KeptPlacement& to = detail::place_einsum(engine, name, factors, shape);
-  for (int i = 0; i < factors.count; ++i) complete(**factors.items[i], name);
+  for (int i = 0; i < factors.count; ++i) complete(*factors.items[i]->object, name);
   Array result{contract<E, T>(engine, factors, to), {}};
   if constexpr (floating<T>) {
     if (records(engine, xs)) {

@@ -145,7 +145,7 @@ struct MapForm {
 template <std::size_t... I>
 [[nodiscard]] constexpr const MapForm& form_of(Backend& backend, const char* name, const Array* xs, std::index_sequence<I...>) {
   mtf::detail::require_open(backend, name);
-  return backend.plans.get<MapForm>(PlanKey(xs[I].value.object->placement.number()...), [&] {
+  return backend.plans.get<MapForm>(PlanKey(xs[I].value.object->placement.number...), [&] {
     const std::span<const Array> operands(xs, sizeof...(I));
     mtf::detail::require_union(backend, name, operands);
     const KeptPlacement& placement = place_legally(backend, name, mtf::detail::map_shape(operands));
@@ -166,35 +166,35 @@ template <class E, class R, class T, class F, std::size_t... I>
   if constexpr (linear_function<F>) stays_pending = (sums_agree(*xs[I].value.object->block.object, *xs[0].value.object->block.object) && ...);
   if (!stays_pending) (complete(*xs[I].value.object->block.object, name), ...);
 
-  Array result;
+  Ref<Value> value;
   bool in_float = false;
   if constexpr (linear_function<F> && std::same_as<T, bfloat16>) {
     in_float = stays_pending && !xs[0].value->pending().empty();
     if (in_float) {
       const Ref<Value> floats[]{mtf::detail::widened(engine, xs[I].value)...};
-      result.value = make_wide(engine, *form.placement);
-      engine.run(form.plan, f, out<float>(result.value), in<float>(floats[I])...);
+      value = make_wide(engine, *form.placement);
+      engine.run(form.plan, f, out<float>(value), in<float>(floats[I])...);
     }
   }
   if (!in_float) {
-    result.value = make_value(engine, *form.placement, element_type_of<R>::value);
-    engine.run(form.plan, f, out<R>(result.value), in<T>(xs[I].value)...);
+    value = make_value(engine, *form.placement, element_type_of<R>::value);
+    engine.run(form.plan, f, out<R>(value), in<T>(xs[I].value)...);
   }
-  if (stays_pending) result.value.object->block.object->pending = xs[0].value.object->block.object->pending;
+  if (stays_pending) value.object->block.object->pending = xs[0].value.object->block.object->pending;
+  Array result(std::move(value), {});
   if constexpr (floating<R> && std::same_as<R, T> && !without_gradient<F>) {
-    const std::span<const Array> inputs(xs, count);
-    if (records(engine, inputs)) {
+    if (records(engine, xs, count)) {
       if constexpr (linear_function<F>) {
         auto* operation = make<LinearMapGradient<E, T, F, count>>(f);
         ((operation->placements[I] = &xs[I].value.object->placement), ...);
-        record<E, T>(result, name, operation, inputs);
+        record<E, T>(result, name, operation, xs, count);
       } else if constexpr (!mtf::detail::differentiable<F, T, count>) {
         raise(name, std::string("the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
                                 "stop_gradient(x) its operands"));
       } else {
         auto* operation = make<MapGradient<E, T, F, count>>(f);
         ((operation->arguments[I] = xs[I].value), ...);
-        record<E, T>(result, name, operation, inputs);
+        record<E, T>(result, name, operation, xs, count);
       }
     }
   }

@@ -122,9 +122,12 @@ struct Cost {
   }
   /// Local work of the kind of plan of this name.
   constexpr void add(const Name& kind, std::int64_t work, std::int64_t bytes) {
-    int at = 0;
-    while (at < work_costs.count && work_costs.items[at].hash != kind.hash) ++at;
-    if (at == work_costs.count) work_costs.push_back({.name = kind.text, .hash = kind.hash});
+    std::uint8_t& at = places_[kind.hash % 32];
+    if (at >= work_costs.count || work_costs.items[at].hash != kind.hash) {
+      at = 0;
+      while (at < work_costs.count && work_costs.items[at].hash != kind.hash) ++at;
+      if (at == work_costs.count) work_costs.push_back({.name = kind.text, .hash = kind.hash});
+    }
     WorkCost& cost = work_costs.items[at];
     ++cost.count;
     cost.work += work;
@@ -132,6 +135,8 @@ struct Cost {
   }
 
  private:
+  std::uint8_t places_[32]{};  ///< in `work_costs`, by the hash of the name
+
   template <class Number>
   [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {
     Number result{};

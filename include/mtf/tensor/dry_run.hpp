@@ -118,7 +118,7 @@ class DryRun {
   [[nodiscard]] constexpr Cost cost() const {
     Cost result = engine().cost;
     for (const VariableState* state : registry_.all()) {
-      const Placement& placement = state->placement();
+      const KeptPlacement& placement = state->placement();
       const std::int64_t bytes = placement.local_size() * bytes_of(state->leaf.value->type());
       if (state->trainable) {
         result.parameters += placement.size();

@@ -176,7 +176,9 @@ class GradientPass {
       entry->previous = last_;
       (last_ == nullptr ? operations_ : last_->next) = entry;
       last_ = entry;
-      for (const Ref<Node>& input : entry->node.object->operation->inputs) meet(input.object);
+      const FewRefs<Node>& inputs = entry->node.object->operation->inputs;
+      const Ref<Node>* const end = inputs.end();
+      for (const Ref<Node>* input = inputs.data(); input != end; ++input) meet(input->object);
     }
   }
 
@@ -186,8 +188,10 @@ class GradientPass {
       if (sink_.met(*node)) node->entry->useful = node->entry->wanted = true;
     }
     for (GradientEntry* entry = last_; entry != nullptr; entry = entry->previous) {
-      for (const Ref<Node>& input : entry->node.object->operation->inputs) {
-        if (input.object != nullptr && input.object->entry->useful) entry->useful = true;
+      const FewRefs<Node>& inputs = entry->node.object->operation->inputs;
+      const Ref<Node>* const end = inputs.end();
+      for (const Ref<Node>* input = inputs.data(); input != end; ++input) {
+        if (input->object != nullptr && input->object->entry->useful) entry->useful = true;
       }
     }
   }
@@ -197,8 +201,8 @@ class GradientPass {
       if (!entry->useful) continue;
       Node& node = *entry->node.object;
       if (entry->sum.object != nullptr || entry->reached) {
-        Ref<Value> gradient;
-        if (entry->sum.object != nullptr) gradient = read(*entry);
+        if (!entry->others.empty()) (void)read(*entry);
+        const Ref<Value> gradient = entry->sum;
         if (!entry->wanted) entry->sum = Ref<Value>();
         sink_.operation_ = node.operation;
         node.operation->backward(gradient, sink_);

@@ -26,8 +26,7 @@ class KeptPlacement : public Placement {
   KeptPlacement(const KeptPlacement&) = delete;
   KeptPlacement& operator=(const KeptPlacement&) = delete;
 
-  /// 1, 2, ... in order of first use: what plans are remembered by.
-  [[nodiscard]] constexpr unsigned number() const { return number_; }
+  unsigned number;  ///< 1, 2, ... in order of first use: what plans are remembered by
   [[nodiscard]] constexpr std::int64_t size() const { return size_; }
   [[nodiscard]] constexpr std::int64_t local_size() const { return local_size_; }
   [[nodiscard]] constexpr AxisSet split_axes() const { return split_axes_; }
@@ -38,19 +37,18 @@ class KeptPlacement : public Placement {
 
  private:
   friend class Placements;
-  constexpr KeptPlacement(const Placement& placement, std::uint64_t hash, unsigned number)
+  constexpr KeptPlacement(const Placement& placement, std::uint64_t hash, unsigned position)
       : Placement(placement),
+        number(position),
         hash_(hash),
         size_(placement.size()),
         local_size_(placement.local_size()),
         split_axes_(placement.split_axes()),
-        number_(number),
         slice_(row_major(placement)) {}
 
   std::uint64_t hash_;
   std::int64_t size_, local_size_;
   AxisSet split_axes_;
-  unsigned number_;
   StridedShape slice_;
   bool by_rules_ = false;         ///< this is where the rules put its dims
   KeptPlacement* next_ = nullptr;   ///< of those with a similar hash
