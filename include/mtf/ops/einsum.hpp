@@ -104,7 +104,7 @@ template <class E, class T>
       result = contract_pair<E, T>(engine, result, *xs[i], *next);
     }
   }
-  result->block->pending = split - to.split_axes();
+  result.object->block.object->pending.bits = split.bits & ~to.split_axes().bits;
   return result;
 }
 
@@ -181,8 +181,8 @@ class EinsumGradient final : public Operation {
   FewRefs<Value> operands;
   constexpr ~EinsumGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    complete(*gradient, this->name);
-    E& engine = static_cast<E&>(gradient->backend());
+    complete(*gradient.object->block.object, this->name);
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     const Ref<Value>* const xs = operands.data();
     const int count = static_cast<int>(operands.size());
     for (int i = 0; i < count; ++i) {
@@ -208,7 +208,7 @@ template <class E, class T>
   detail::Factors factors;
   for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.items[factors.count++] = &x->value;
   const KeptPlacement& to = detail::place_einsum(engine, name, factors, shape);
-  for (int i = 0; i < factors.count; ++i) complete(*factors.items[i]->object, name);
+  for (int i = 0; i < factors.count; ++i) complete(*factors.items[i]->object->block.object, name);
   Array result{contract<E, T>(engine, factors, to), {}};
   if constexpr (floating<T>) {
     if (records(engine, xs)) {
@@ -300,7 +300,7 @@ constexpr auto einsum_to(const X& x, const Xs&... xs) {
   using T = element_of<X>;
   using E = typename world_of<X>::engine_type;
   const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
-  E& engine = static_cast<E&>(arrays[0].value->backend());
+  E& engine = static_cast<E&>(*arrays.data()->value.object->block.object->backend);
   require_same_backend(engine, "einsum", arrays);
   return tensor_of<world_of<X>, T, Out>(untyped::einsum<E, T>(engine, arrays, output_shape(arrays, Out{})));
 }

@@ -95,7 +95,7 @@ class LinearMapGradient final : public Operation {
   const KeptPlacement* placements[N]{};
   constexpr ~LinearMapGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    E& engine = static_cast<E&>(gradient->backend());
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     for (int i = 0; i < static_cast<int>(N); ++i) {
       if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, *placements[i]), f.coefficient(i)));
     }
@@ -110,8 +110,8 @@ class MapGradient final : public Operation {
   Ref<Value> arguments[N];
   constexpr ~MapGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    complete(*gradient, this->name);
-    E& engine = static_cast<E&>(gradient->backend());
+    complete(*gradient.object->block.object, this->name);
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     int last = -1;
     for (int i = 0; i < static_cast<int>(N); ++i) last = sink.wants(i) ? i : last;
     for (int i = 0; i <= last; ++i) {
@@ -119,9 +119,9 @@ class MapGradient final : public Operation {
       // The last product may take the memory of dy: it is needed no more.
       const bool in_place = i == last && is_sole_owner(gradient);
       Ref<Value> full = gradient;
-      if (!in_place) full = make_value(engine, gradient->placement, element_type_of<T>::value);
+      if (!in_place) full = make_value(engine, gradient.object->placement, element_type_of<T>::value);
       run(engine, full, gradient, i, std::make_index_sequence<N>{});
-      sink.add(i, sum_to<E, T>(engine, full, arguments[i]->placement));
+      sink.add(i, sum_to<E, T>(engine, full, arguments[i].object->placement));
     }
   }
 
@@ -226,7 +226,7 @@ constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... 
     static_assert(element<R>, "mtf: the function given to map must return an element type (float, double, bfloat16, int32, int64, bool)");
     using E = typename World::engine_type;
     const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
-    E& engine = static_cast<E&>(arrays[0].value->backend());
+    E& engine = static_cast<E&>(*arrays.data()->value.object->block.object->backend);
     require_same_backend(engine, name, arrays);
     return tensor_of<World, R, broadcast_dims<dims_of<X>, dims_of<Xs>...>>(
         untyped::map<E, R, T, F, 1 + sizeof...(Xs)>(engine, name, f, arrays));

@@ -215,7 +215,7 @@ template <class E>
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
   if (&x.object->placement == &to) return x;
-  if (!x->block->scattered.empty()) complete(*x, "reduce_sum");
+  if (x.object->block.object->scattered.bits != 0) complete(*x, "reduce_sum");
   if constexpr (std::same_as<T, bfloat16>) return settle(engine, sum_in_float(engine, x, to));
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
   result->block->pending = x->pending() | axes_lost(x->placement, to);

@@ -50,7 +50,7 @@ class KeptPlacement : public Placement {
   std::int64_t size_, local_size_;
   AxisSet split_axes_;
   StridedShape slice_;
-  bool by_rules_ = false;         ///< this is where the rules put its dims
+  bool by_rules_ = false;           ///< known to be where the rules put its dims
   KeptPlacement* next_ = nullptr;   ///< of those with a similar hash
   KeptPlacement* older_ = nullptr;  ///< of all
 };
@@ -76,17 +76,26 @@ class Placements {
   /// Where the rules put dims.
   [[nodiscard]] constexpr const KeptPlacement& of(const PlacementRules& rules, const ShapeValue& shape) {
     if (const KeptPlacement* kept = find(shape)) return *kept;
-    return keep(rules, place(rules, shape));
+    KeptPlacement& kept = keep_one(rules, place(rules, shape));
+    kept.by_rules_ = true;
+    return kept;
   }
   /// The one that equals this placement.
-  MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& keep(const PlacementRules& rules, const Placement& placement) {
+  [[nodiscard]] constexpr const KeptPlacement& keep(const PlacementRules& rules, const Placement& placement) { return keep_one(rules, placement); }
+
+  /// Bit r: a dim of rule r has occurred in a tensor.
+  [[nodiscard]] constexpr std::uint64_t used_rules() const { return used_rules_; }
+
+ private:
+  static constexpr std::uint64_t buckets = 256;
+
+  MTF_NOINLINE [[nodiscard]] constexpr KeptPlacement& keep_one(const PlacementRules& rules, const Placement& placement) {
     const std::uint64_t hash = detail::hash_dims(placement.dims);
     KeptPlacement*& bucket = buckets_[hash % buckets];
     for (KeptPlacement* kept = bucket; kept != nullptr; kept = kept->next_) {
       if (kept->hash_ == hash && static_cast<const Placement&>(*kept) == placement) return *kept;
     }
     auto* kept = new KeptPlacement(placement, hash, ++count_);
-    kept->by_rules_ = place(rules, placement.shape()) == placement;
     kept->next_ = bucket;
     bucket = kept;
     kept->older_ = newest_;
@@ -99,12 +108,6 @@ class Placements {
     }
     return *kept;
   }
-
-  /// Bit r: a dim of rule r has occurred in a tensor.
-  [[nodiscard]] constexpr std::uint64_t used_rules() const { return used_rules_; }
-
- private:
-  static constexpr std::uint64_t buckets = 256;
 
   [[nodiscard]] static constexpr bool same_dims(const KeptPlacement& kept, const ShapeValue& shape) {
     if (kept.dims.count != shape.count) return false;

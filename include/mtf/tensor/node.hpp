@@ -18,8 +18,8 @@ struct Value : Counted {
   const KeptPlacement& placement;
   Buffer block;
 
-  constexpr Value(const KeptPlacement& where, const Buffer& memory) : placement(where), block(memory) {}
-  constexpr Value(const KeptPlacement& where, Block* memory) : placement(where), block(memory) {}
+  constexpr Value(const KeptPlacement& where, const Buffer& memory) : Counted{}, placement(where), block(memory) {}
+  constexpr Value(const KeptPlacement& where, Block* memory) : Counted{}, placement(where), block(memory) {}
 
   [[nodiscard]] constexpr Backend& backend() const { return *block.object->backend; }
   [[nodiscard]] constexpr ElementType type() const { return block.object->type; }
@@ -62,7 +62,7 @@ class Node : public Counted {
   Node* next_dead = nullptr;
 
   constexpr Node(Backend& home, const KeptPlacement& where, const ElementOperations* operations)
-      : backend(&home), id(home.next_id++), placement(where), elements(operations), scope(home.scope == nullptr ? 0 : home.scope->number) {}
+      : Counted{}, backend(&home), id(home.next_id++), placement(where), elements(operations), scope(home.scope == nullptr ? 0 : home.scope->number) {}
   constexpr ~Node();
 };
 

@@ -65,7 +65,7 @@ struct VariableState {
     if (types.to_slice == nullptr) return value;
     return types.to_slice(value);
   }
-  [[nodiscard]] constexpr const KeptPlacement& placement() const { return leaf.value->placement; }
+  [[nodiscard]] constexpr const KeptPlacement& placement() const { return leaf.value.object->placement; }
 
   [[nodiscard]] static constexpr Ref<Value> copy_of(const Value& value) {
     Ref<Value> copy = make_value(value.backend(), value.placement, value.type());
@@ -82,13 +82,13 @@ struct VariableState {
 
   /// A new version, of the slice type. The old one stays as it was for everyone who holds it.
   MTF_NOINLINE constexpr void assign(const Ref<Value>& value) {
-    complete(*value, "assign");
-    if (leaf.node && is_read(*leaf.node)) {
+    complete(*value.object->block.object, "assign");
+    if (leaf.node.object != nullptr && is_read(*leaf.node.object)) {
       Ref<Node> node = make_node(*leaf.node->backend, value->placement, leaf.node->elements);
       node->name = path.view();
       leaf.node = std::move(node);
     }
-    if (value->block->lent) {
+    if (value.object->block.object->lent) {
       set(copy_of(*value));  // the lender takes its memory back
     } else {
       set(value);
