@@ -203,7 +203,7 @@ constexpr void complete(const Value& value, const char* operation) { complete(*v
 
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
-  return Ref<Value>(make<Value>(placement, backend.allocate(type, placement.local_size())));
+  return Ref<Value>(make<Value>(placement, backend.allocate(type, placement.local_elements)));
 }
 [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
   return make_value(backend, backend.keep(placement), type);
