@@ -254,7 +254,7 @@ inline std::string text_of(const mtf::Record& record) {
                      record.count, record.wire_bytes, record.subject);
 }
 /// The same records in the same order.
-inline void check_same_work(const std::vector<mtf::Record>& done, const std::vector<mtf::Record>& planned, const std::string& place) {
+inline void check_same_work(const mtf::Records& done, const mtf::Records& planned, const std::string& place) {
   CHECK(!done.empty());
   for (std::size_t i = 0; i < std::min(done.size(), planned.size()); ++i) {
     if (!same_work(done[i], planned[i])) CHECK_MESSAGE(text_of(done[i]) == text_of(planned[i]), place, ", record ", i);

@@ -25,6 +25,7 @@ template <class E>
 struct PairPlan {
   const KeptPlacement *a_summed, *b_summed;  ///< without the dims that one operand alone has
   const KeptPlacement *a, *b, *c;            ///< in an order that BLAS takes
+  bool is_direct;                            ///< all are as they come
   ContractionPlan plan;
 };
 
@@ -59,22 +60,32 @@ MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const 
     pair.plan = plan_contraction(row_major(c), row_major(a), row_major(b));
   }
   pair.plan.split_axes = pair.a->split_axes() | pair.b->split_axes();
+  pair.is_direct = pair.a == &first && pair.b == &second && pair.c == &to;
   return pair;
+}
+
+/// The product of slices that are in the order of the plan.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> multiply(E& engine, const PairPlan& pair, const Ref<Value>& a, const Ref<Value>& b) {
+  Ref<Value> c = make_value(engine, *pair.c, element_type_of<T>::value);
+  engine.run(pair.plan, out<T>(c), in<T>(a), in<T>(b));
+  if (engine.is_observed()) {
+    if (engine.survey != nullptr) engine.survey->contract(pair.plan.work(), element_type_of<T>::value, *pair.c, a->placement, b->placement);
+    if (engine.tracing) engine.trace(*pair.c, a->placement, b->placement);
+  }
+  return c;
 }
 
 /// Local contraction of two slices to the dims of `to`; dims of one operand alone are summed first.
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second, const KeptPlacement& to) {
   const PairPlan& pair = engine.plans.template get<PairPlan>(
-      PlanKey(first.object->placement.number(), second.object->placement.number(), to.number(), floating<T> ? 1 : 0),
+      PlanKey(first.object->placement.number, second.object->placement.number, to.number, floating<T> ? 1 : 0),
       [&] { return plan_pair(engine, first->placement, second->placement, to, floating<T>); });
+  if (pair.is_direct) return multiply<E, T>(engine, pair, first, second);
   const Ref<Value> a = reorder(engine, sum_to<E, T>(engine, first, *pair.a_summed), *pair.a);
   const Ref<Value> b = reorder(engine, sum_to<E, T>(engine, second, *pair.b_summed), *pair.b);
-  const Ref<Value> c = make_value(engine, *pair.c, element_type_of<T>::value);
-  if (engine.survey != nullptr) engine.survey->contract(pair.plan.work(), element_type_of<T>::value, *pair.c, a->placement, b->placement);
-  engine.run(pair.plan, out<T>(c), in<T>(a), in<T>(b));
-  if (engine.tracing) engine.trace(*pair.c, a->placement, b->placement);
-  return reorder(engine, c, to);
+  return reorder(engine, multiply<E, T>(engine, pair, a, b), to);
 }
 
 /// The operands of an einsum.
@@ -100,15 +111,15 @@ template <class E, class T>
       result = contract_pair<E, T>(engine, result, *xs[i], *next);
     }
   }
-  result->block->pending = split - to.split_axes();
+  result.object->block.object->pending.bits = split.bits & ~to.split_axes().bits;
   return result;
 }
 
 /// The key of a plan for values and one more placement: seven values at most.
 [[nodiscard]] constexpr PlanKey key_of(const KeptPlacement& first, const Factors& xs) {
   unsigned numbers[7]{};
-  for (int i = 0; i < xs.count; ++i) numbers[i] = xs.items[i]->object->placement.number();
-  return PlanKey(first.number(), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]);
+  for (int i = 0; i < xs.count; ++i) numbers[i] = xs.items[i]->object->placement.number;
+  return PlanKey(first.number, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]);
 }
 
 struct LegalUnion {};
@@ -201,23 +212,25 @@ MTF_NOINLINE constexpr void require_intermediates(std::span<const Array> xs, con
 template <class E, class T>
 class EinsumGradient final : public Operation {
  public:
-  InlineVector<Ref<Value>, max_inputs> operands;
+  FewRefs<Value> operands;
   constexpr ~EinsumGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    complete(*gradient, this->name);
-    E& engine = static_cast<E&>(gradient->backend());
-    for (int i = 0; i < operands.count; ++i) {
+    complete(*gradient.object->block.object, this->name);
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
+    const Ref<Value>* const xs = operands.data();
+    const int count = static_cast<int>(operands.size());
+    for (int i = 0; i < count; ++i) {
       if (!sink.wants(i)) continue;
       detail::Factors factors;
-      factors.push_back(&gradient);
-      for (int j = 0; j < operands.count; ++j) {
-        if (j != i) factors.push_back(&operands.items[j]);
+      factors.items[factors.count++] = &gradient;
+      for (int j = 0; j < count; ++j) {
+        if (j != i) factors.items[factors.count++] = &xs[j];
       }
-      const KeptPlacement& whole = operands.items[i]->placement;
+      const KeptPlacement& whole = xs[i].object->placement;
       const KeptPlacement& reached = detail::dims_reached(engine, whole, factors);
       Ref<Value> result = contract<E, T>(engine, factors, reached);
       // A dim that this operand alone had was summed: its gradient is the same along it.
-      if (!(reached == whole)) result = broadcast_to(engine, result, whole);
+      if (&reached != &whole) result = broadcast_to(engine, result, whole);
       sink.add(i, std::move(result));
     }
   }
@@ -227,11 +240,11 @@ template <class E, class T>
 [[nodiscard]] constexpr Array einsum(E& engine, std::span<const Array> xs, const ShapeValue& shape) {
   constexpr const char* name = "einsum";
   detail::Factors factors;
-  for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.push_back(&x->value);
+  for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.items[factors.count++] = &x->value;
   const KeptPlacement& to = detail::place_einsum(engine, name, factors, shape);
   const bool differentiated = floating<T> && records(engine, xs);
   if (factors.count > 2) detail::require_intermediates(xs, shape, differentiated);
-  for (int i = 0; i < factors.count; ++i) complete(**factors.items[i], name);
+  for (int i = 0; i < factors.count; ++i) complete(*factors.items[i]->object->block.object, name);
   Array result{contract<E, T>(engine, factors, to), {}};
   if constexpr (floating<T>) {
     if (differentiated) {
@@ -323,7 +336,7 @@ constexpr auto einsum_to(const X& x, const Xs&... xs) {
   using T = element_of<X>;
   using E = typename world_of<X>::engine_type;
   const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
-  E& engine = static_cast<E&>(arrays[0].value->backend());
+  E& engine = static_cast<E&>(*arrays.data()->value.object->block.object->backend);
   require_same_backend(engine, "einsum", arrays);
   return tensor_of<world_of<X>, T, Out>(untyped::einsum<E, T>(engine, arrays, output_shape(arrays, Out{})));
 }

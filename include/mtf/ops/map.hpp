@@ -100,7 +100,7 @@ class LinearMapGradient final : public Operation {
   const KeptPlacement* placements[N]{};
   constexpr ~LinearMapGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    E& engine = static_cast<E&>(gradient->backend());
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     for (int i = 0; i < static_cast<int>(N); ++i) {
       if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, *placements[i]), f.coefficient(i)));
     }
@@ -115,8 +115,8 @@ class MapGradient final : public Operation {
   Ref<Value> arguments[N];
   constexpr ~MapGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    complete(*gradient, this->name);
-    E& engine = static_cast<E&>(gradient->backend());
+    complete(*gradient.object->block.object, this->name);
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     int last = -1;
     for (int i = 0; i < static_cast<int>(N); ++i) last = sink.wants(i) ? i : last;
     for (int i = 0; i <= last; ++i) {
@@ -124,9 +124,9 @@ class MapGradient final : public Operation {
       // The last product may take the memory of dy: it is needed no more.
       const bool in_place = i == last && is_sole_owner(gradient);
       Ref<Value> full = gradient;
-      if (!in_place) full = make_value(engine, gradient->placement, element_type_of<T>::value);
+      if (!in_place) full = make_value(engine, gradient.object->placement, element_type_of<T>::value);
       run(engine, full, gradient, i, std::make_index_sequence<N>{});
-      sink.add(i, sum_to<E, T>(engine, full, arguments[i]->placement));
+      sink.add(i, sum_to<E, T>(engine, full, arguments[i].object->placement));
     }
   }
 
@@ -150,7 +150,7 @@ struct MapForm {
 template <std::size_t... I>
 [[nodiscard]] constexpr const MapForm& form_of(Backend& backend, const char* name, const Array* xs, std::index_sequence<I...>) {
   mtf::detail::require_open(backend, name);
-  return backend.plans.get<MapForm>(PlanKey(xs[I].value.object->placement.number()...), [&] {
+  return backend.plans.get<MapForm>(PlanKey(xs[I].value.object->placement.number...), [&] {
     const std::span<const Array> operands(xs, sizeof...(I));
     mtf::detail::require_union(backend, name, operands);
     const KeptPlacement& placement = place(backend, name, mtf::detail::map_shape(operands));
@@ -171,28 +171,28 @@ template <class E, class R, class T, class F, std::size_t... I>
   if constexpr (linear_function<F>) stays_pending = (sums_agree(*xs[I].value.object->block.object, *xs[0].value.object->block.object) && ...);
   if (!stays_pending) (complete(*xs[I].value.object->block.object, name), ...);
 
-  Array result;
+  Ref<Value> value;
   bool in_float = false;
   if constexpr (linear_function<F> && std::same_as<T, bfloat16>) {
     in_float = stays_pending && !xs[0].value->pending().empty();
     if (in_float) {
       const Ref<Value> floats[]{mtf::detail::widened(engine, xs[I].value)...};
-      result.value = make_wide(engine, *form.placement);
-      engine.run(form.plan, f, out<float>(result.value), in<float>(floats[I])...);
+      value = make_wide(engine, *form.placement);
+      engine.run(form.plan, f, out<float>(value), in<float>(floats[I])...);
     }
   }
   if (!in_float) {
-    result.value = make_value(engine, *form.placement, element_type_of<R>::value);
-    engine.run(form.plan, f, out<R>(result.value), in<T>(xs[I].value)...);
+    value = make_value(engine, *form.placement, element_type_of<R>::value);
+    engine.run(form.plan, f, out<R>(value), in<T>(xs[I].value)...);
   }
-  if (stays_pending) result.value.object->block.object->pending = xs[0].value.object->block.object->pending;
+  if (stays_pending) value.object->block.object->pending = xs[0].value.object->block.object->pending;
+  Array result(std::move(value), {});
   if constexpr (floating<R> && std::same_as<R, T> && !without_gradient<F>) {
-    const std::span<const Array> inputs(xs, count);
-    if (records(engine, inputs)) {
+    if (records(engine, xs, count)) {
       if constexpr (linear_function<F>) {
         auto* operation = make<LinearMapGradient<E, T, F, count>>(f);
         ((operation->placements[I] = &xs[I].value.object->placement), ...);
-        record<E, T>(result, name, operation, inputs);
+        record<E, T>(result, name, operation, xs, count);
       } else if constexpr (!mtf::detail::differentiable<F, T, count>) {
         raise(name, "the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
                     "stop_gradient(x) its operands");
@@ -200,7 +200,7 @@ template <class E, class R, class T, class F, std::size_t... I>
         auto* operation = make<MapGradient<E, T, F, count>>(f);
         ((operation->arguments[I] = xs[I].value), ...);
         if constexpr (idempotent_function<F> && count == 1) operation->arguments[0] = result.value;
-        record<E, T>(result, name, operation, inputs);
+        record<E, T>(result, name, operation, xs, count);
       }
     }
   }
@@ -232,7 +232,7 @@ constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... 
     static_assert(element<R>, "mtf: the function given to map must return an element type (float, double, bfloat16, int32, int64, bool)");
     using E = typename World::engine_type;
     const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
-    E& engine = static_cast<E&>(arrays[0].value->backend());
+    E& engine = static_cast<E&>(*arrays.data()->value.object->block.object->backend);
     require_same_backend(engine, name, arrays);
     return tensor_of<World, R, broadcast_dims<dims_of<X>, dims_of<Xs>...>>(
         untyped::map<E, R, T, F, 1 + sizeof...(Xs)>(engine, name, f, arrays));

@@ -47,7 +47,7 @@ template <class E, class T>
     plan.index = slice.index;
   };
   if (engine.rows == nullptr) {
-    set_slice(engine.plans.template get<detail::DrawnSlice>(PlanKey(placement.number()), [&] { return detail::plan_draw(engine, placement); }));
+    set_slice(engine.plans.template get<detail::DrawnSlice>(PlanKey(placement.number), [&] { return detail::plan_draw(engine, placement); }));
   } else {
     set_slice(detail::plan_draw(engine, placement));
   }
@@ -114,11 +114,11 @@ template <class E, class T>
 [[nodiscard]] constexpr Array dropout(E& engine, const Array& x, double rate, const Key& key, const ShapeValue& noise) {
   constexpr const char* name = "dropout";
   mtf::detail::require_open(engine, name);
-  if (!(rate >= 0 && rate < 1)) raise(name, "rate " + std::to_string(rate) + " is not in [0, 1)");
+  if (rate == 0) return x;
+  if (!(rate > 0 && rate < 1)) raise(name, "rate " + std::to_string(rate) + " is not in [0, 1)");
   if (!includes(x.value->placement.shape(), noise)) {
     raise(name, "the noise has dims " + describe(noise) + " that x " + describe(x.value->placement.shape()) + " lacks; draw noise over dims of x only");
   }
-  if (rate == 0) return x;
   const double keep = 1 - rate;
   const Ref<Value> mask = random<E, T>(engine, engine.place(noise), key, Distribution::keep, keep, 1 / keep);
   Array result{DropoutGradient<E, T>::apply_mask(engine, x.value, mask), {}};
@@ -262,8 +262,10 @@ constexpr auto dropout(const X& x, double rate, const Key& key) {
       const Array& array = detail::array_of(x);
       using E = typename world_of<X>::engine_type;
       ShapeValue noise;
-      for (const DimValue& dim : array.value->placement.shape()) {
-        if (sizeof...(Noise) == 0 || contains(static_shape<Noise...>(), dim.name)) noise.push_back(dim);
+      if (rate != 0) {
+        for (const DimValue& dim : array.value->placement.shape()) {
+          if (sizeof...(Noise) == 0 || contains(static_shape<Noise...>(), dim.name)) noise.push_back(dim);
+        }
       }
       return tensor_of<world_of<X>, element_of<X>, dims_of<X>>(
           untyped::dropout<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, rate, key, noise));

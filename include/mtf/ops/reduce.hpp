@@ -153,8 +153,11 @@ constexpr auto reduce_named(const X& x, const Form& form) {
       using E = typename world_of<X>::engine_type;
       E& engine = static_cast<E&>(array.value->backend());
       ShapeValue kept;
-      for (const PlacedDim& dim : array.value->placement.dims) {
-        if (contains(Kept::shape(), dim.name)) kept.push_back({dim.name, dim.extent});
+      const Placement& placement = array.value.object->placement;
+      constexpr Selection positions = mtf::positions(dims_of<X>::shape(), Kept::shape());
+      for (int i = 0; i < positions.count; ++i) {
+        const PlacedDim& dim = placement.dims.items[positions.items[i]];
+        kept.items[kept.count++] = {dim.name, dim.extent};
       }
       return tensor_of<world_of<X>, element_of<X>, Kept>(form(engine, array, kept));
     } else {

@@ -75,7 +75,7 @@ inline constexpr const char* reshape_name = "reshape";
 /// The value under another shape of equal size.
 [[nodiscard]] constexpr Ref<Value> redistribute(const Ref<Value>& x, const KeptPlacement& to) {
   Backend& backend = x->backend();
-  const Redistribution& plan = backend.plans.get<Redistribution>(PlanKey(x->placement.number(), to.number()),
+  const Redistribution& plan = backend.plans.get<Redistribution>(PlanKey(x->placement.number, to.number),
                                                                  [&] { return plan_redistribution(x->placement, to, backend.mesh()); });
   if (plan.steps.empty()) return share(*x, to);
   const RedistributionStep& first = plan.steps[0];

@@ -36,13 +36,12 @@ class WhereGradient final : public Operation {
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     if (!gradient->block->scattered.empty()) complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
-    const StridedShape shape = row_major(gradient->placement);
     for (int i = 0; i < 2; ++i) {
       if (!sink.wants(i)) continue;
       // Linear in dy, with a mask that is the same on all replicas: a sum stays pending.
       Ref<Value> passed = make_value(engine, gradient->placement, element_type_of<T>::value);
       passed->block->pending = gradient->pending();
-      engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(condition->placement), shape))}, detail::PassBranch{i == 0}, out<T>(passed),
+      engine.run(plan_map(engine, gradient->placement, condition->placement, gradient->placement), detail::PassBranch{i == 0}, out<T>(passed),
                  in<bool>(condition), in<T>(gradient));
       sink.add(i, sum_to<E, T>(engine, passed, *branches[i]));
     }
@@ -75,9 +74,7 @@ template <class E, class T>
     complete(*x.value, name);
     complete(*y.value, name);
   }
-  const StridedShape over = row_major(result.value->placement);
-  engine.run(MapPlan{collapse(loop_over(over, over, row_major(condition.value->placement), row_major(x.value->placement),
-                                        row_major(y.value->placement)))},
+  engine.run(plan_map(engine, result.value->placement, condition.value->placement, x.value->placement, y.value->placement),
              detail::Choose{}, out<T>(result.value), in<bool>(condition.value), in<T>(x.value), in<T>(y.value));
   if constexpr (floating<T>) {
     if (records(engine, {x, y})) {

@@ -28,7 +28,7 @@ constexpr void require_type(const VariableState& state) {
 }
 
 /// The optimizer's own variable beside `state`: its path, "/" and `name`; zero at first, not trainable.
-[[nodiscard]] constexpr VariableState& slot(Registry& registry, const VariableState& state, std::string_view name) {
+[[nodiscard]] constexpr VariableState& slot(Registry& registry, const VariableState& state, const char* name) {
   const Scope path = state.path / name;
   if (VariableState* found = registry.find(path)) return *found;
   const ElementOperations* elements = state.types.elements;

@@ -136,9 +136,12 @@ struct Cost {
     add_collective(plan.collective, plan.axes, plan.count, plan.count * width, wire_elements(plan, members(plan.axes)) * static_cast<double>(width));
   }
   constexpr void add(const LocalWork& done) {
-    int at = 0;
-    while (at < work_costs.count && work_costs.items[at].hash != done.plan.hash) ++at;
-    if (at == work_costs.count) work_costs.push_back({.name = done.plan.text, .hash = done.plan.hash});
+    std::uint8_t& at = places_[done.plan.hash % 32];
+    if (at >= work_costs.count || work_costs.items[at].hash != done.plan.hash) {
+      at = 0;
+      while (at < work_costs.count && work_costs.items[at].hash != done.plan.hash) ++at;
+      if (at == work_costs.count) work_costs.push_back({.name = done.plan.text, .hash = done.plan.hash});
+    }
     WorkCost& cost = work_costs.items[at];
     ++cost.count;
     cost.work += done.work;
@@ -168,18 +171,16 @@ struct Cost {
     cost.wire_bytes += wire_bytes;
   }
   constexpr void add_contraction(const LocalWork& done) {
-    ContractionCost* found = nullptr;
-    for (ContractionCost& cost : contraction_costs) {
-      if (cost.type == done.type) found = &cost;
-    }
-    if (found == nullptr) {
-      contraction_costs.push_back({.type = done.type});
-      found = &contraction_costs.back();
-    }
-    ++found->count;
-    found->work += done.work;
-    found->distinct += done.work * members(done.split_axes);
+    int at = 0;
+    while (at < contraction_costs.count && contraction_costs.items[at].type != done.type) ++at;
+    if (at == contraction_costs.count) contraction_costs.push_back({.type = done.type});
+    ContractionCost& cost = contraction_costs.items[at];
+    ++cost.count;
+    cost.work += done.work;
+    cost.distinct += done.work * members(done.split_axes);
   }
+  std::uint8_t places_[32]{};  ///< in `work_costs`, by the hash of the name
+
   template <class Number>
   [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {
     Number result{};

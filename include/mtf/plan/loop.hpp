@@ -7,11 +7,12 @@
 namespace mtf {
 inline namespace v0 {
 
+/// To a multiple of 2^bits.
+[[nodiscard]] constexpr std::int64_t round_up(std::int64_t number, int bits) { return (((number - 1) >> bits) + 1) << bits; }
 /// Bytes that an array takes in the memory pool: rounded up by at most an eighth, so that slightly different sizes share memory.
 [[nodiscard]] constexpr std::int64_t pooled_bytes(std::int64_t bytes) {
-  // An eighth of the largest power of two in it, at least 64.
-  const std::int64_t step = bytes < 1024 ? 64 : std::int64_t{1} << (60 - __builtin_clzll(static_cast<unsigned long long>(bytes)));
-  return bytes <= 0 ? step : (bytes + step - 1) / step * step;
+  // Beyond 1024, to a multiple of an eighth of the largest power of two in it.
+  return bytes < 1024 ? (bytes <= 64 ? 64 : (bytes + 63) / 64 * 64) : round_up(bytes, 60 - __builtin_clzll(static_cast<unsigned long long>(bytes)));
 }
 
 inline constexpr int max_operands = 8;  ///< arrays that one loop walks through, the output included

@@ -40,7 +40,7 @@ struct Block : Counted {
   std::int64_t inner = 1;
   const char* summed_by = "";  ///< while tracing: the operation that made these partial sums
 
-  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory) : backend(&home), data(memory), bytes(size), type(element_type) {}
+  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory) : Counted{}, backend(&home), data(memory), bytes(size), type(element_type) {}
 
   [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
   [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }
@@ -100,6 +100,12 @@ class Backend {
   /// The same placement, kept.
   [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) { return placements.keep(rules, placement); }
 
+  [[nodiscard]] constexpr bool is_observed() const { return tracing || survey != nullptr; }
+  /// A tensor was made.
+  MTF_COLD constexpr void observe(const Placement& placement, ElementType made, const Block& block) {
+    if (tracing) trace(placement, made);
+    if (survey != nullptr) survey->begin(&block, placement, block.bytes);
+  }
   constexpr void forget_records() {
     records.clear();
     products.clear();

@@ -47,8 +47,9 @@ class DryEngine final : public Backend {
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
     ++references;
-    const std::int64_t bytes = count * bytes_of(type);
-    take(bytes);
+    const std::int64_t bytes = count * element_sizes[static_cast<int>(type)];
+    live_ += pooled_bytes(bytes);
+    if (live_ > cost.peak_bytes) cost.peak_bytes = live_;
     return make<Block>(*this, type, bytes, nullptr);
   }
   constexpr void release(Block* block) override {
@@ -124,7 +125,7 @@ class DryRun {
   [[nodiscard]] constexpr Cost cost() const {
     Cost result = engine().cost;
     for (const VariableState* state : registry_.all()) {
-      const Placement& placement = state->placement();
+      const KeptPlacement& placement = state->placement();
       const std::int64_t bytes = placement.local_size() * bytes_of(state->leaf.value->type());
       if (state->trainable) {
         result.parameters += placement.size();

@@ -49,11 +49,12 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, cons
   if (input.node.object->scope != 0) detail::require_visible(*input.node);
   return true;
 }
-[[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) {
+[[nodiscard]] constexpr bool records(const Backend& backend, const Array* inputs, std::size_t count) {
   bool found = false;
-  for (const Array *input = inputs.data(), *end = input + inputs.size(); input != end; ++input) found = records(backend, *input) || found;
+  for (std::size_t i = 0; i < count; ++i) found = records(backend, inputs[i]) || found;
   return found;
 }
+[[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) { return records(backend, inputs.data(), inputs.size()); }
 [[nodiscard]] constexpr bool records(const Backend& backend, std::initializer_list<Array> inputs) {
   return records(backend, std::span<const Array>(inputs.begin(), inputs.size()));
 }
@@ -150,16 +151,20 @@ inline constexpr ElementOperations element_operations{&detail::Elements<E, T>::a
 
 /// Puts a result into the graph. `operation` was made by `make` and is owned by the node from here on.
 template <class E, class T>
-constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
+constexpr void record(Array& result, const char* name, Operation* operation, const Array* inputs, std::size_t count) {
   operation->name = name;
-  for (const Array *input = inputs.data(), *end = input + inputs.size(); input != end; ++input) operation->inputs.push_back(input->node);
+  for (std::size_t i = 0; i < count; ++i) operation->inputs.push_back(inputs[i].node);
   const Value& value = *result.value.object;
   result.node = make_node(*value.block.object->backend, value.placement, &element_operations<E, T>);
   result.node.object->operation = operation;
 }
 template <class E, class T>
+constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
+  record<E, T>(result, name, operation, inputs.data(), inputs.size());
+}
+template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, const Array& input) {
-  record<E, T>(result, name, operation, std::span<const Array>(&input, 1));
+  record<E, T>(result, name, operation, &input, 1);
 }
 template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, std::initializer_list<Array> inputs) {
@@ -212,7 +217,7 @@ template <class E>
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
   if (&x.object->placement == &to) return x;
-  if (!x->block->scattered.empty()) complete(*x, "reduce_sum");
+  if (x.object->block.object->scattered.bits != 0) complete(*x, "reduce_sum");
   if constexpr (std::same_as<T, bfloat16>) return settle(engine, sum_in_float(engine, x, to));
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
   result->block->pending = x->pending() | axes_lost(x->placement, to);

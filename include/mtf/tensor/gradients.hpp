@@ -21,7 +21,7 @@ struct GradientEntry : Counted {
   Ref<Value> sum;                    ///< of the contributions that are pending over one set of axes, null if there are none
   RecycledVector<Ref<Value>> others;  ///< those over other sets, rarely any
 
-  constexpr GradientEntry(Node* met, std::int64_t number) : node(met), pass(number), outer(met->entry) {}
+  constexpr GradientEntry(Node* met, std::int64_t number) : Counted{}, node(met), pass(number), outer(met->entry) {}
 };
 
 /// Receives the gradients of an operation's inputs during `Operation::backward`.
@@ -30,7 +30,7 @@ class GradientSink {
   /// Whether the gradient of input i is needed: an operation skips the work otherwise.
   [[nodiscard]] constexpr bool wants(int input) const {
     const Node* node = operation_->inputs[static_cast<std::size_t>(input)].object;
-    return node != nullptr && met(*node) && node->entry->useful;
+    return node != nullptr && node->entry != nullptr && node->entry->pass == pass_ && node->entry->useful;
   }
   /// Adds a contribution. One partial sum is kept per set of axes that it is pending over: adding in order of arrival
   /// would complete a sum for every branch, this completes one per set when the gradient is read.
@@ -108,21 +108,24 @@ class GradientPass {
 
   /// Gradients of a scalar loss, in the order of `wanted`. Saved data is freed on the way unless the graph is kept.
   /// An entry of `wanted` that the loss does not depend on is an error, or null if `unused::zeros` is asked for.
-  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> wanted, keep_graph keep, unused rule) {
+  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> targets, keep_graph keep, unused rule) {
+    const Handles wanted(targets);
     detail::require_open(*loss->backend, "gradients");
     detail::require_visible(*loss);
-    for (const Ref<Node>& node : wanted) detail::require_visible(*node);
+    for (const Ref<Node>& node : wanted) {
+      if (node.object->scope != 0) detail::require_visible(*node);
+    }
     GradientPass pass(*loss->backend, 0);
     pass.collect({&loss, 1});
     pass.prune(wanted);
     // An error leaves the graph as it was. A freed node has lost its inputs: whatever lies behind it cannot be reached.
     for (const GradientEntry* entry = pass.leaves_; entry != nullptr; entry = entry->next) {
-      if (entry->node->consumed) {
+      if (entry->node.object->consumed) {
         raise("gradients", "this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again");
       }
     }
     for (const Ref<Node>& node : wanted) {
-      if (rule == unused::error && !pass.sink_.met(*node)) {
+      if (rule == unused::error && !pass.sink_.met(*node.object)) {
         const std::string name(node->name.empty() ? std::string_view("a watched tensor") : node->name);
         raise("gradients", "the loss does not depend on \"" + name + "\"; leave it out, or ask for unused::zeros");
       }
@@ -136,7 +139,8 @@ class GradientPass {
   /// Gradients of the results of a captured function, whose own gradients are `seeds` (null for none), with respect to `wanted`,
   /// null where no result depends on one. The walk stays inside the scope, and frees its graph.
   MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> pull(const CaptureScope& scope, std::span<const Ref<Node>> roots,
-                                                                std::span<const Ref<Value>> seeds, std::span<const Ref<Node>> wanted) {
+                                                                std::span<const Ref<Value>> seeds, std::span<const Ref<Node>> targets) {
+    const Handles wanted(targets);
     GradientPass pass(*roots[0]->backend, scope.number);
     pass.collect(roots);
     pass.prune(wanted);
@@ -150,6 +154,15 @@ class GradientPass {
   }
 
  private:
+  /// A span whose iterators are pointers: those of std::span take ten times the steps in constant expressions.
+  struct Handles {
+    const Ref<Node>* first;
+    const Ref<Node>* last;
+    constexpr explicit Handles(std::span<const Ref<Node>> nodes) : first(nodes.data()), last(first + nodes.size()) {}
+    [[nodiscard]] constexpr const Ref<Node>* begin() const { return first; }
+    [[nodiscard]] constexpr const Ref<Node>* end() const { return last; }
+  };
+
   constexpr GradientPass(Backend& backend, std::int64_t scope) : scope_(scope), backend_(&backend), outer_(backend.activity) {
     sink_.pass_ = backend.next_pass++;
     backend.activity.is_gradient = true;
@@ -160,7 +173,7 @@ class GradientPass {
 
   /// Puts a node among those whose turn has not come.
   constexpr void meet(Node* node) {
-    if (node == nullptr || sink_.met(*node)) return;
+    if (node == nullptr || (node->entry != nullptr && node->entry->pass == sink_.pass_)) return;
     auto* entry = make<GradientEntry>(node, sink_.pass_);
     node->entry = entry;
     GradientEntry** at = &leaves_;
@@ -182,18 +195,22 @@ class GradientPass {
       entry->previous = last_;
       (last_ == nullptr ? operations_ : last_->next) = entry;
       last_ = entry;
-      for (const Ref<Node>& input : entry->node.object->operation->inputs) meet(input.object);
+      const FewRefs<Node>& inputs = entry->node.object->operation->inputs;
+      const Ref<Node>* const end = inputs.end();
+      for (const Ref<Node>* input = inputs.data(); input != end; ++input) meet(input->object);
     }
   }
 
   /// Marks the entries on a path to a wanted node; inputs come after the operations that use them.
-  MTF_NOINLINE constexpr void prune(std::span<const Ref<Node>> wanted) {
+  MTF_NOINLINE constexpr void prune(const Handles& wanted) {
     for (const Ref<Node>& node : wanted) {
-      if (sink_.met(*node)) node->entry->useful = node->entry->wanted = true;
+      if (sink_.met(*node.object)) node.object->entry->useful = node.object->entry->wanted = true;
     }
     for (GradientEntry* entry = last_; entry != nullptr; entry = entry->previous) {
-      for (const Ref<Node>& input : entry->node.object->operation->inputs) {
-        if (input.object != nullptr && input.object->entry->useful) entry->useful = true;
+      const FewRefs<Node>& inputs = entry->node.object->operation->inputs;
+      const Ref<Node>* const end = inputs.end();
+      for (const Ref<Node>* input = inputs.data(); input != end; ++input) {
+        if (input->object != nullptr && input->object->entry->useful) entry->useful = true;
       }
     }
   }
@@ -203,9 +220,13 @@ class GradientPass {
       if (!entry->useful) continue;
       Node& node = *entry->node.object;
       if (entry->sum.object != nullptr || entry->reached) {
+        if (!entry->others.empty()) (void)read(*entry);
         Ref<Value> gradient;
-        if (entry->sum.object != nullptr) gradient = read(*entry);
-        if (!entry->wanted) entry->sum = Ref<Value>();
+        if (entry->wanted) {
+          gradient = entry->sum;
+        } else {
+          gradient = std::move(entry->sum);
+        }
         sink_.operation_ = node.operation;
         backend_->announce(node.operation->name);
         node.operation->backward(gradient, sink_);
@@ -231,12 +252,12 @@ class GradientPass {
     return entry.sum;
   }
 
-  [[nodiscard]] constexpr RecycledVector<Ref<Value>> results(std::span<const Ref<Node>> wanted) {
+  [[nodiscard]] constexpr RecycledVector<Ref<Value>> results(const Handles& wanted) {
     RecycledVector<Ref<Value>> result;
-    result.reserve(wanted.size());
+    result.reserve(static_cast<std::size_t>(wanted.last - wanted.first));
     for (const Ref<Node>& node : wanted) {
       result.emplace_back();
-      if (sink_.met(*node) && (scope_ == 0 || node->entry->sum)) result.back() = read(*node->entry);
+      if (sink_.met(*node.object) && (scope_ == 0 || node.object->entry->sum)) result.back() = read(*node.object->entry);
     }
     return result;
   }

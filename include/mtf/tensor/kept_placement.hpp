@@ -26,10 +26,10 @@ class KeptPlacement : public Placement {
   KeptPlacement(const KeptPlacement&) = delete;
   KeptPlacement& operator=(const KeptPlacement&) = delete;
 
-  /// 1, 2, ... in order of first use: what plans are remembered by.
-  [[nodiscard]] constexpr unsigned number() const { return number_; }
+  unsigned number;              ///< 1, 2, ... in order of first use: what plans are remembered by
+  std::int64_t local_elements;  ///< of one slice
   [[nodiscard]] constexpr std::int64_t size() const { return size_; }
-  [[nodiscard]] constexpr std::int64_t local_size() const { return local_size_; }
+  [[nodiscard]] constexpr std::int64_t local_size() const { return local_elements; }
   [[nodiscard]] constexpr AxisSet split_axes() const { return split_axes_; }
   /// The local slice, row-major.
   friend constexpr const StridedShape& row_major(const KeptPlacement& kept) { return kept.slice_; }
@@ -38,21 +38,20 @@ class KeptPlacement : public Placement {
 
  private:
   friend class Placements;
-  constexpr KeptPlacement(const Placement& placement, std::uint64_t hash, unsigned number)
+  constexpr KeptPlacement(const Placement& placement, std::uint64_t hash, unsigned position)
       : Placement(placement),
+        number(position),
+        local_elements(placement.local_size()),
         hash_(hash),
         size_(placement.size()),
-        local_size_(placement.local_size()),
         split_axes_(placement.split_axes()),
-        number_(number),
         slice_(row_major(placement)) {}
 
   std::uint64_t hash_;
-  std::int64_t size_, local_size_;
+  std::int64_t size_;
   AxisSet split_axes_;
-  unsigned number_;
   StridedShape slice_;
-  bool by_rules_ = false;         ///< this is where the rules put its dims
+  bool by_rules_ = false;           ///< known to be where the rules put its dims
   KeptPlacement* next_ = nullptr;   ///< of those with a similar hash
   KeptPlacement* older_ = nullptr;  ///< of all
 };
@@ -78,17 +77,26 @@ class Placements {
   /// Where the rules put dims.
   [[nodiscard]] constexpr const KeptPlacement& of(const PlacementRules& rules, const ShapeValue& shape) {
     if (const KeptPlacement* kept = find(shape)) return *kept;
-    return keep(rules, place(rules, shape));
+    KeptPlacement& kept = keep_one(rules, place(rules, shape));
+    kept.by_rules_ = true;
+    return kept;
   }
   /// The one that equals this placement.
-  MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& keep(const PlacementRules& rules, const Placement& placement) {
+  [[nodiscard]] constexpr const KeptPlacement& keep(const PlacementRules& rules, const Placement& placement) { return keep_one(rules, placement); }
+
+  /// Bit r: a dim of rule r has occurred in a tensor.
+  [[nodiscard]] constexpr std::uint64_t used_rules() const { return used_rules_; }
+
+ private:
+  static constexpr std::uint64_t buckets = 256;
+
+  MTF_NOINLINE [[nodiscard]] constexpr KeptPlacement& keep_one(const PlacementRules& rules, const Placement& placement) {
     const std::uint64_t hash = detail::hash_dims(placement.dims);
     KeptPlacement*& bucket = buckets_[hash % buckets];
     for (KeptPlacement* kept = bucket; kept != nullptr; kept = kept->next_) {
       if (kept->hash_ == hash && static_cast<const Placement&>(*kept) == placement) return *kept;
     }
     auto* kept = new KeptPlacement(placement, hash, ++count_);
-    kept->by_rules_ = place(rules, placement.shape()) == placement;
     kept->next_ = bucket;
     bucket = kept;
     kept->older_ = newest_;
@@ -101,12 +109,6 @@ class Placements {
     }
     return *kept;
   }
-
-  /// Bit r: a dim of rule r has occurred in a tensor.
-  [[nodiscard]] constexpr std::uint64_t used_rules() const { return used_rules_; }
-
- private:
-  static constexpr std::uint64_t buckets = 256;
 
   [[nodiscard]] static constexpr bool same_dims(const KeptPlacement& kept, const ShapeValue& shape) {
     if (kept.dims.count != shape.count) return false;

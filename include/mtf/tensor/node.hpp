@@ -18,8 +18,8 @@ struct Value : Counted {
   const KeptPlacement& placement;
   Buffer block;
 
-  constexpr Value(const KeptPlacement& where, const Buffer& memory) : placement(where), block(memory) {}
-  constexpr Value(const KeptPlacement& where, Block* memory) : placement(where), block(memory) {}
+  constexpr Value(const KeptPlacement& where, const Buffer& memory) : Counted{}, placement(where), block(memory) {}
+  constexpr Value(const KeptPlacement& where, Block* memory) : Counted{}, placement(where), block(memory) {}
 
   [[nodiscard]] constexpr Backend& backend() const { return *block.object->backend; }
   [[nodiscard]] constexpr ElementType type() const { return block.object->type; }
@@ -69,33 +69,39 @@ class Node : public Counted {
   Node* next_dead = nullptr;
 
   constexpr Node(Backend& home, const KeptPlacement& where, const ElementOperations* operations)
-      : backend(&home), id(home.next_id++), placement(where), elements(operations), scope(home.scope == nullptr ? 0 : home.scope->number) {}
+      : Counted{}, backend(&home), id(home.next_id++), placement(where), elements(operations), scope(home.scope == nullptr ? 0 : home.scope->number) {}
   constexpr ~Node();
 };
 
-/// The inputs of an operation, null where one needs no gradient. Two have their place here: most operations have no more.
-class Inputs {
+/// A list of handles of which two have their place here: most operations have no more operands.
+template <class T>
+class FewRefs {
  public:
-  constexpr void push_back(const Ref<Node>& node) {
-    if (size_ == near) {
-      for (const Ref<Node>& other : near_) far_.push_back(other);
-    }
+  constexpr void push_back(const Ref<T>& ref) {
     if (size_ < near) {
-      near_[size_] = node;
+      near_[size_++] = ref;
     } else {
-      far_.push_back(node);
+      push_far(ref);
     }
-    ++size_;
   }
   [[nodiscard]] constexpr std::size_t size() const { return size_; }
-  [[nodiscard]] constexpr const Ref<Node>* begin() const { return size_ <= near ? near_ : far_.data(); }
-  [[nodiscard]] constexpr const Ref<Node>* end() const { return begin() + size_; }
-  [[nodiscard]] constexpr const Ref<Node>& operator[](std::size_t i) const { return size_ <= near ? near_[i] : far_[i]; }
+  [[nodiscard]] constexpr const Ref<T>* data() const { return size_ <= near ? near_ : far_.data(); }
+  [[nodiscard]] constexpr const Ref<T>* begin() const { return data(); }
+  [[nodiscard]] constexpr const Ref<T>* end() const { return data() + size_; }
+  [[nodiscard]] constexpr const Ref<T>& operator[](std::size_t i) const { return size_ <= near ? near_[i] : far_[i]; }
 
  private:
+  constexpr void push_far(const Ref<T>& ref) {
+    if (size_ == near) {
+      for (const Ref<T>& other : near_) far_.push_back(other);
+    }
+    far_.push_back(ref);
+    ++size_;
+  }
+
   static constexpr std::size_t near = 2;
-  Ref<Node> near_[near];
-  RecycledVector<Ref<Node>> far_;  ///< all of them, if there are more
+  Ref<T> near_[near];
+  RecycledVector<Ref<T>> far_;  ///< all of them, if there are more
   std::size_t size_ = 0;
 };
 
@@ -104,7 +110,7 @@ class Operation : public Counted {
  public:
   static constexpr int max_inputs = 8;  ///< of the operations that take a list of operands
   const char* name = "";
-  Inputs inputs;
+  FewRefs<Node> inputs;  ///< null where an input needs no gradient
 
   constexpr virtual ~Operation() {}
   /// Adds the gradient of every input that `sink` asks for. `gradient` may be pending.
@@ -218,9 +224,8 @@ constexpr void complete(const Value& value, const char* operation) { complete(*v
 
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
-  if (backend.tracing) backend.trace(placement, type);
-  Block* block = backend.allocate(type, placement.local_size());
-  if (backend.survey != nullptr) backend.survey->begin(block, placement, block->bytes);
+  Block* block = backend.allocate(type, placement.local_elements);
+  if (backend.is_observed()) backend.observe(placement, type, *block);
   return Ref<Value>(make<Value>(placement, block));
 }
 [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {

@@ -59,13 +59,13 @@ struct VariableState {
   VariableState* next = nullptr;  ///< in the registry, of those whose paths have a similar hash
 
   /// The present version in the slice type: what is updated and saved.
-  [[nodiscard]] constexpr const Ref<Value>& slice() const { return stored ? stored : leaf.value; }
+  [[nodiscard]] constexpr const Ref<Value>& slice() const { return stored.object != nullptr ? stored : leaf.value; }
   /// A value of the activation type, such as a gradient, in the slice type.
   [[nodiscard]] constexpr Ref<Value> to_slice(const Ref<Value>& value) const {
     if (types.to_slice == nullptr) return value;
     return types.to_slice(value);
   }
-  [[nodiscard]] constexpr const KeptPlacement& placement() const { return leaf.value->placement; }
+  [[nodiscard]] constexpr const KeptPlacement& placement() const { return leaf.value.object->placement; }
 
   [[nodiscard]] static constexpr Ref<Value> copy_of(const Value& value) {
     Ref<Value> copy = make_value(value.backend(), value.placement, value.type());
@@ -82,13 +82,13 @@ struct VariableState {
 
   /// A new version, of the slice type. The old one stays as it was for everyone who holds it.
   MTF_NOINLINE constexpr void assign(const Ref<Value>& value) {
-    complete(*value, "assign");
-    if (leaf.node && is_read(*leaf.node)) {
+    complete(*value.object->block.object, "assign");
+    if (leaf.node.object != nullptr && is_read(*leaf.node.object)) {
       Ref<Node> node = make_node(*leaf.node->backend, value->placement, leaf.node->elements);
       node->name = path.view();
       leaf.node = std::move(node);
     }
-    if (value->block->lent) {
+    if (value.object->block.object->lent) {
       set(copy_of(*value));  // the lender takes its memory back
     } else {
       set(value);
@@ -132,14 +132,15 @@ class Registry {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
   }
-  /// Adds a slot of an optimizer, of this value: it is not trained, and no graph knows it. A second variable of a path is an error.
+  /// Adds a slot of an optimizer, of this value: it is not trained, and no graph knows it. The path must be new.
   constexpr VariableState& add_slot(const Scope& path, const Ref<Value>& value, const ElementOperations* elements) {
     VariableState& state = add(path, value, {.elements = elements, .master = value->type()});
     state.trainable = false;
     return state;
   }
-  /// Adds a variable of this value, of the slice type; `elements` is of the activation type.
+  /// Adds a variable of this value, of the slice type; `elements` is of the activation type. A second one of a path is an error.
   constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, const SliceOperations& types) {
+    require_new(value->backend(), path);
     VariableState& state = add(path, value, types);
     state.leaf.node = make_node(value->backend(), value->placement, elements);
     state.leaf.node->name = state.path.view();
@@ -153,7 +154,6 @@ class Registry {
 
  private:
   MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const SliceOperations& types) {
-    require_new(value->backend(), path);
     auto* state = new VariableState();
     states_.push_back(state);
     state->path = path;
