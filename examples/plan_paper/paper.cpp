@@ -201,9 +201,10 @@ std::vector<MeshChoice> mesh_choices(const LanguageModelSizes& sizes, std::int64
     }
     choices.push_back(choice);
   }
-  std::stable_sort(choices.begin(), choices.end(), [](const MeshChoice& a, const MeshChoice& b) {
+  std::sort(choices.begin(), choices.end(), [](const MeshChoice& a, const MeshChoice& b) {
     if (a.violations.empty() != b.violations.empty()) return a.violations.empty();
-    return a.violations.empty() && a.time.at_most() < b.time.at_most();
+    if (a.time.at_most() != b.time.at_most()) return a.time.at_most() < b.time.at_most();
+    return a.rows < b.rows;
   });
   return choices;
 }

@@ -126,6 +126,7 @@ class HtmlTable {
   struct Card {
     Report::Tensor tensor;
     std::string names;
+    std::size_t position = 0;
   };
   std::vector<Card> cards;
   for (const Report::Tensor& tensor : report.tensors) {
@@ -133,16 +134,18 @@ class HtmlTable {
     const auto found = std::find_if(cards.begin(), cards.end(), same);
     const std::string name = tensor.name + (tensor.count > 1 ? fmt::format(" ({})", tensor.count) : "");
     if (found == cards.end()) {
-      cards.push_back({tensor, name});
+      cards.push_back({tensor, name, cards.size()});
     } else {
       found->names += ", " + name;
     }
   }
-  std::stable_sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) { return a.tensor.local_elements > b.tensor.local_elements; });
+  std::sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) {
+    return a.tensor.local_elements != b.tensor.local_elements ? a.tensor.local_elements > b.tensor.local_elements : a.position < b.position;
+  });
   std::string html;
   for (const bool variables : {true, false}) {
     html += fmt::format("<h2>{}</h2>\n<div class=\"columns\">\n", variables ? "Variables" : "Other tensors, by their dims");
-    for (const auto& [tensor, names] : cards) {
+    for (const auto& [tensor, names, position] : cards) {
       if (tensor.is_variable != variables) continue;
       std::string dims;
       for (const Report::Dim& dim : tensor.dims) {

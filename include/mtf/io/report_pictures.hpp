@@ -222,7 +222,14 @@ struct MeshGrid {
       }
     }
   }
-  picture.text(begin + grid.width(cell) / 2, 13, "class=\"small\" text-anchor=\"middle\"", report.mesh.empty() ? "" : report.mesh.back().name);
+  if (!report.mesh.empty()) {
+    const std::string& name = report.mesh.back().name;
+    if (6.8 * static_cast<double>(name.size()) > grid.width(cell)) {
+      picture.text(begin, 13, "class=\"small\"", name);
+    } else {
+      picture.text(begin + grid.width(cell) / 2, 13, "class=\"small\" text-anchor=\"middle\"", name);
+    }
+  }
   if (report.mesh.size() > 1) {
     picture.text(0, 0, fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate({:.5g} {:.5g}) rotate(-90)\"", begin - 7,
                                    top + static_cast<double>(grid.shown_rows) * cell / 2),
