@@ -48,7 +48,7 @@ namespace detail {
 /// * "variables/trainable", "variables/untrainable": elements, each variable once.
 ///
 /// Where this library works otherwise, so do the counters: an einsum of more than two operands goes pairwise, dims of one operand alone are
-/// summed before, sums of the original's that are reduce-scatters here count as the allreduce that they replace, and an exchange, which the
+/// summed before, element-wise products are not counted (the original makes them by einsum), sums of the original's that are reduce-scatters here count as the allreduce that they replace, and an exchange, which the
 /// original cannot do, has a name of its own, "exchange/[axes]".
 template <class World>
 [[nodiscard]] OriginalCounters original_counters(const World& world, const OriginalCounterOptions& options = {}) {
