@@ -67,8 +67,8 @@ struct IsOne {
 ///
 /// The first choices of a group take the places of an expert in order, then the second choices; what finds none is dropped.
 template <class World, class X, class Importance, class Experts, class Capacity, class Group, class... Outer>
-auto top_2_gates(World& world, const X& gates, const Importance& importance, double threshold, const mtf::Key& key, const Experts& experts, const Capacity& capacity,
-                 const Group& group, const Outer&... outer) {
+auto top_2_gates(World& world, const X& gates, const Importance& importance, double threshold, const mtf::Key& key, const Experts& experts,
+                 const Capacity& capacity, const Group& group, const Outer&... outer) {
   const auto places = static_cast<double>(capacity.extent());
   const auto index_1 = mtf::argmax<Experts>(gates);
   auto mask_1 = mtf::one_hot<float>(index_1, experts);

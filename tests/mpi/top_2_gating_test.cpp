@@ -30,7 +30,8 @@ Result gates_on(World& world, std::int64_t places, const std::vector<float>& imp
     weights.insert(weights.end(), importance.begin(), importance.end());
   }
   const auto probabilities = mtf::softmax<Expert>(mtf::from_global(world, x, batch, group, expert));
-  const auto gates = top_2_gates(world, probabilities, mtf::from_global(world, weights, batch, group), 1e-6, mtf::seed{3}, expert, capacity, group, batch);
+  const auto gates =
+      top_2_gates(world, probabilities, mtf::from_global(world, weights, batch, group), 1e-6, mtf::seed{3}, expert, capacity, group, batch);
   const auto host = [](const auto& tensor) {
     const auto values = mtf::to_host(tensor);
     return std::vector<double>(values.begin(), values.end());
@@ -53,7 +54,8 @@ TEST_CASE("top-2 gating: the reference's assignments, places and balance, howeve
       double weight;
     };
     // Positions 3 and 5 find no place.
-    const Entry expected[]{{0, 0, 0, .86989152}, {0, 1, 1, .13010847}, {1, 0, 1, .78583498}, {1, 2, 1, .21416502}, {2, 1, 0, .73105858}, {4, 2, 0, .73105858}};
+    const Entry expected[]{{0, 0, 0, .86989152}, {0, 1, 1, .13010847}, {1, 0, 1, .78583498},
+                           {1, 2, 1, .21416502}, {2, 1, 0, .73105858}, {4, 2, 0, .73105858}};
     for (int g = 0; g < groups; ++g) {
       double rest = 0;
       for (int i = 0; i < positions * experts * 2; ++i) rest += result.combine[static_cast<std::size_t>(g * positions * experts * 2 + i)];

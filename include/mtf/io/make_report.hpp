@@ -6,6 +6,7 @@
 
 #include <mtf/io/communication_bounds.hpp>
 #include <mtf/io/report.hpp>
+#include <mtf/io/report_findings.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -50,7 +51,7 @@ class ReportBuilder {
     report_.time = estimate(report_.cost, options_.machine);
     add_products();
     add_tensors();
-    find();
+    for (std::string& finding : idle_axes(report_)) report_.findings.push_back(std::move(finding));
     return std::move(report_);
   }
 
@@ -63,7 +64,8 @@ class ReportBuilder {
       for (int i = 0; i < axes.size(); ++i) report_.layout += (i == 0 ? ":" : ",") + std::string(rules.mesh.axes[axes[i]].name.text);
       if ((backend_.used_rules >> rule & 1U) == 0) {
         ++report_.cost.unused;
-        report_.findings.push_back(fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.", rules.rules[rule].dim.text));
+        report_.findings.push_back(
+            fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.", rules.rules[rule].dim.text));
       }
     }
   }
@@ -94,8 +96,13 @@ class ReportBuilder {
     report_.cost.add(record);
     const Phase phase = phase_of(record);
     const double seconds = seconds_of(record);
-    Report::Event event{.phase = phase, .operation = std::string(record.operation), .plan = std::string(record.plan), .begin = clock_,
-                        .seconds = seconds, .work = record.work, .bytes = record.bytes};
+    Report::Event event{.phase = phase,
+                        .operation = std::string(record.operation),
+                        .plan = std::string(record.plan),
+                        .begin = clock_,
+                        .seconds = seconds,
+                        .work = record.work,
+                        .bytes = record.bytes};
     if (report_.is_measured) event.begin = record.begin - backend_.records.front().begin;
     clock_ += seconds;
     if (record.is_collective) {
@@ -123,7 +130,8 @@ class ReportBuilder {
     };
     auto found = std::find_if(report_.communication.begin(), report_.communication.end(), same);
     if (found == report_.communication.end()) {
-      report_.communication.push_back({.kind = std::string(record.plan), .axes = record.axes, .phase = phase, .operation = std::string(operation)});
+      report_.communication.push_back(
+          {.kind = std::string(record.plan), .axes = record.axes, .phase = phase, .operation = std::string(operation)});
       found = report_.communication.end() - 1;
     }
     into(*found);
@@ -186,8 +194,13 @@ class ReportBuilder {
         return;
       }
     }
-    report_.tensors.push_back({.name = std::move(name), .is_variable = is_variable, .type = std::string(name_of(type)), .dims = dims, .count = count,
-                               .local_elements = placement.local_size(), .copies = report_.processors / backend_.mesh().size(placement.split_axes())});
+    report_.tensors.push_back({.name = std::move(name),
+                               .is_variable = is_variable,
+                               .type = std::string(name_of(type)),
+                               .dims = dims,
+                               .count = count,
+                               .local_elements = placement.local_size(),
+                               .copies = report_.processors / backend_.mesh().size(placement.split_axes())});
   }
   void add_tensors() {
     for (const VariableState* state : registry_.all()) {
@@ -204,36 +217,6 @@ class ReportBuilder {
     }
     for (const TracedTensor& kind : backend_.tensors) {
       if (kind.placement.rank() > 0) add_tensor(std::string(kind.operation), kind.placement, kind.type, false, kind.count);
-    }
-  }
-
-  /// Axes that split nothing in some products: once for each axis and set of dims, forward and backward together.
-  void find() {
-    for (std::size_t axis = 0; axis < report_.mesh.size(); ++axis) {
-      struct Idle {
-        std::vector<Report::Dim> dims;
-        std::string operation;
-        std::int64_t count = 0;
-        std::int64_t multiply_adds = 0;
-      };
-      std::vector<Idle> list;
-      for (const Report::Product& product : report_.products) {
-        if (!product.idle.has(static_cast<int>(axis))) continue;
-        const auto same = [&](const Idle& idle) {
-          return idle.operation == product.operation && std::is_permutation(idle.dims.begin(), idle.dims.end(), product.dims.begin(), product.dims.end());
-        };
-        auto found = std::find_if(list.begin(), list.end(), same);
-        if (found == list.end()) found = list.insert(list.end(), {product.dims, product.operation});
-        found->count += product.count;
-        found->multiply_adds += product.multiply_adds;
-      }
-      for (const Idle& idle : list) {
-        report_.findings.push_back(fmt::format(
-            "Axis \"{}\" splits nothing in {} over {}: in {} products each of its {} ranks makes the same {:.3g} multiply-adds, {:.1f} % of all. Split one "
-            "of these dims over it.",
-            report_.mesh[axis].name, idle.operation, report_.names(idle.dims), idle.count, report_.mesh[axis].size, static_cast<double>(idle.multiply_adds),
-            100.0 * static_cast<double>(idle.multiply_adds) / static_cast<double>(report_.cost.multiply_adds())));
-      }
     }
   }
 

@@ -20,7 +20,8 @@ namespace detail {
 [[nodiscard]] inline std::string timeline_picture(const Report& report) {
   constexpr double lane_height = 34, top = 44, width = 960;
   double left = 130;  // more if the names of axes need it
-  for (const Report::AlongAxes& along : report.along_axes) left = std::max(left, 20 + 7.6 * static_cast<double>(report.names(along.axes).size()));
+  for (const Report::AlongAxes& along : report.along_axes)
+    left = std::max(left, 20 + 7.6 * static_cast<double>(report.names(along.axes).size()));
   const double seconds = report.seconds();
   Picture picture;
   if (seconds <= 0) {
@@ -40,8 +41,10 @@ namespace detail {
   }
   for (std::size_t lane = 0; lane <= report.along_axes.size(); ++lane) {
     const double y = top + static_cast<double>(lane) * lane_height;
-    picture.text(left - 10, y + lane_height / 2 + 4, "text-anchor=\"end\"", lane == 0 ? "local work" : report.names(report.along_axes[lane - 1].axes));
-    picture.add("<line x1=\"{:.5g}\" x2=\"{:.5g}\" y1=\"{:.5g}\" y2=\"{:.5g}\" class=\"mark\"/>", left, left + width, y + lane_height, y + lane_height);
+    picture.text(left - 10, y + lane_height / 2 + 4, "text-anchor=\"end\"",
+                 lane == 0 ? "local work" : report.names(report.along_axes[lane - 1].axes));
+    picture.add("<line x1=\"{:.5g}\" x2=\"{:.5g}\" y1=\"{:.5g}\" y2=\"{:.5g}\" class=\"mark\"/>", left, left + width, y + lane_height,
+                y + lane_height);
   }
 
   // Phases.
