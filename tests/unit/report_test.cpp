@@ -248,6 +248,26 @@ TEST_CASE("events fill the step, and phases follow each other") {
   CHECK(end == doctest::Approx(report.time.at_most()));
 }
 
+TEST_CASE("a batch in parts goes forward and backward by turns, then comes the update") {
+  World world({.mesh = "p:2", .layout = "b:p"});
+  const auto w = mtf::variable<float>(world, "w", mtf::init::glorot, K{4}, N{6});
+  const auto x = mtf::placeholder<float>(world, B{8}, K{4});
+  world.start_tracing();
+  auto [gradients, loss] = mtf::serialize_training_step(
+      world, B{4},
+      [&](mtf::Microbatch part, const auto& rows) { return std::tuple(mtf::reduce_mean(mtf::square(mtf::einsum<B, N>(rows, w))) / part.count); },
+      x);
+  (void)loss;
+  mtf::Sgd<World, float>(world).apply(gradients, 0.1);
+  const mtf::Report report = mtf::make_report(world);
+  std::vector<mtf::Phase> turns;
+  for (const mtf::Report::Event& event : report.events) {
+    if (turns.empty() || turns.back() != event.phase) turns.push_back(event.phase);
+  }
+  using enum mtf::Phase;
+  CHECK(turns == std::vector<mtf::Phase>{forward, backward, forward, backward, update});
+}
+
 TEST_CASE("findings name the axis, the operation and the dims") {
   // Of 2 x 2 x 2 ranks "planes" splits d_ff only: not attention, not the logits, which "cols" does not split either.
   const mtf::Report report = small_report(cases[2]);

@@ -47,7 +47,11 @@ class ReportBuilder {
     for (const AxisValue& axis : backend_.mesh().axes) report_.mesh.push_back({std::string(axis.name.text), axis.size});
     add_layout();
     for (const Record& record : backend_.records) report_.is_measured = report_.is_measured || record.end > record.begin;
-    for (const Record& record : backend_.records) add(record);
+    for (std::size_t i = 0; i < backend_.records.size(); ++i) {
+      if (backend_.records[i].is_gradient) end_of_gradients_ = i + 1;
+    }
+    if (end_of_gradients_ == 0) end_of_gradients_ = backend_.records.size();
+    for (std::size_t i = 0; i < backend_.records.size(); ++i) add(backend_.records[i], phase_of(i));
     report_.time = estimate(report_.cost, options_.machine);
     add_products();
     add_tensors();
@@ -69,14 +73,10 @@ class ReportBuilder {
       }
     }
   }
-  /// Records come in order; a gradient pass ends the forward part.
-  [[nodiscard]] Phase phase_of(const Record& record) {
-    if (record.is_gradient) {
-      phase_ = Phase::backward;
-    } else if (phase_ == Phase::backward) {
-      phase_ = Phase::update;
-    }
-    return phase_;
+  /// The update begins after the last gradient; a batch in parts goes forward and backward several times before.
+  [[nodiscard]] Phase phase_of(std::size_t position) const {
+    if (backend_.records[position].is_gradient) return Phase::backward;
+    return position >= end_of_gradients_ ? Phase::update : Phase::forward;
   }
   [[nodiscard]] double seconds_of(const Record& record) const {
     if (report_.is_measured) return record.end - record.begin;
@@ -92,9 +92,8 @@ class ReportBuilder {
     return report_.along_axes.size() - 1;
   }
 
-  void add(const Record& record) {
+  void add(const Record& record, Phase phase) {
     report_.cost.add(record);
-    const Phase phase = phase_of(record);
     const double seconds = seconds_of(record);
     Report::Event event{.phase = phase,
                         .operation = std::string(record.operation),
@@ -224,7 +223,7 @@ class ReportBuilder {
   const Registry& registry_;
   const ReportOptions& options_;
   Report report_;
-  Phase phase_ = Phase::forward;
+  std::size_t end_of_gradients_ = 0;
   double clock_ = 0;
   std::vector<std::int64_t> last_run_;  // of each operation of the report
 };

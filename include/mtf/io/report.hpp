@@ -18,7 +18,7 @@ struct ReportOptions {
   OriginalCounterOptions counters{};
 };
 
-/// Part of a step that a record belongs to: what follows the gradient pass is the update.
+/// Part of a step that a record belongs to: what follows the last gradient pass is the update.
 enum class Phase : std::uint8_t { forward, backward, update };
 [[nodiscard]] constexpr std::string_view name_of(Phase phase) {
   switch (phase) {

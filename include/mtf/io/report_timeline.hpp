@@ -47,24 +47,21 @@ namespace detail {
                 y + lane_height);
   }
 
-  // Phases.
-  for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
-    double begin = seconds;
-    double end = 0;
-    for (const Report::Event& event : report.events) {
-      if (event.phase != phase) continue;
-      begin = std::min(begin, event.begin);
-      end = std::max(end, event.begin + event.seconds);
+  // Phases, which may take turns.
+  for (std::size_t i = 0; i < report.events.size();) {
+    const Phase phase = report.events[i].phase;
+    const double begin = report.events[i].begin;
+    double end = begin;
+    for (; i < report.events.size() && report.events[i].phase == phase; ++i) {
+      end = std::max(end, report.events[i].begin + report.events[i].seconds);
     }
-    if (end <= begin) continue;
-    picture.rect(x(begin), 24, std::max(x(end) - x(begin) - 1, 0.5), 6, fmt::format("class=\"{}\"", name_of(phase)));
-    const std::string words = fmt::format("{} {}", name_of(phase), seconds_text(end - begin));
     const double room = x(end) - x(begin);
-    const bool fits = room > 7.2 * static_cast<double>(words.size());
-    if (fits) {
+    picture.rect(x(begin), 24, std::max(room - 1, 0.5), 6, fmt::format("class=\"{}\"", name_of(phase)));
+    const std::string words = fmt::format("{} {}", name_of(phase), seconds_text(end - begin));
+    if (room > 7.2 * static_cast<double>(words.size())) {
       picture.text((x(begin) + x(end)) / 2, 16, "text-anchor=\"middle\"", words);
-    } else {
-      picture.text(x(end), 16, "text-anchor=\"end\"", phase == Phase::update ? words : std::string(name_of(phase)));
+    } else if (i == report.events.size()) {
+      picture.text(x(end), 16, "text-anchor=\"end\"", words);
     }
   }
 
