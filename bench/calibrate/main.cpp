@@ -72,7 +72,7 @@ class Report {
     line(fmt::format("{}: relative errors {:.0f} % in the mean (root of squares), {:.0f} % at most", name, 100 * apart.mean, 100 * apart.largest));
     nlohmann::json entries = nlohmann::json::array();
     for (std::size_t i = 0; i < points.size(); ++i) {
-      line(fmt::format("  {:34} {:12.2f} us measured {:12.2f} us fitted  {:+5.0f} %", texts[i], 1e6 * points[i].seconds, 1e6 * fit.seconds(points[i]),
+      line(fmt::format("  {:46} {:12.2f} us measured {:12.2f} us fitted  {:+5.0f} %", texts[i], 1e6 * points[i].seconds, 1e6 * fit.seconds(points[i]),
                        100 * (fit.ratio(points[i]) - 1)));
       entries.push_back({{"what", texts[i]}, {"seconds", points[i].seconds}, {"fitted", fit.seconds(points[i])}});
     }
@@ -83,19 +83,46 @@ class Report {
   bool speaks_;
 };
 
-/// x + y of growing sizes: launch and memory.
-void measure_maps(World& world, const Options& options, mtf::Machine& machine, Report& report) {
-  std::vector<Point> points;
+/// Local work of several kinds on arrays of growing sizes: launch and memory. How many plans a kind runs and how many bytes their slices
+/// have, its records say. An exponential takes thirty times as long as a sum of as many bytes: the rate is that of as many elements of each kind.
+void measure_local_work(World& world, const Options& options, mtf::Machine& machine, Report& report) {
+  std::vector<Point> points, short_times, long_times;
   std::vector<std::string> texts;
-  for (std::int64_t n = 16; n <= options.largest_map; n *= 8) {
-    const auto x = mtf::ones<float>(world, Elements{n});
-    const auto y = mtf::ones<float>(world, Elements{n});
-    const double seconds = seconds_of(world, options, [&] { (void)(x + y); });
-    points.push_back({1, 3.0 * static_cast<double>(n) * sizeof(float), seconds});
-    texts.push_back(fmt::format("{} floats, {:.2f} GB/s", n, points.back().second / seconds * 1e-9));
+  constexpr std::int64_t smallest = 16;
+  const auto measure = [&](const char* kind, std::int64_t n, const auto& work) {
+    work();  // takes memory, and makes what the optimizer keeps
+    world.start_tracing();
+    work();
+    world.stop_tracing();
+    Point point;
+    for (const mtf::Record& record : world.records()) {
+      ++point.first;
+      point.second += static_cast<double>(record.bytes);
+    }
+    point.seconds = seconds_of(world, options, work);
+    points.push_back(point);
+    if (n == smallest) short_times.push_back(point);
+    if (n >= 1 << 16) long_times.push_back(point);
+    texts.push_back(fmt::format("{} of {} floats, {:.2f} GB/s", kind, n, point.second / point.seconds * 1e-9));
+  };
+  for (std::int64_t n = smallest; n <= options.largest_map; n *= 16) {
+    const auto x = mtf::watch(mtf::random_normal_of<float>(world, mtf::seed{1}, 0, 1, Elements{n}));
+    const auto y = mtf::random_normal_of<float>(world, mtf::seed{2}, 0, 1, Elements{n});
+    const auto w = mtf::variable<float>(world, mtf::Scope("w") / n, mtf::init::zeros, Elements{n});
+    mtf::Adam<World, float> adam(world);
+    measure("sum", n, [&] { (void)(y + y); });
+    measure("exponential", n, [&] { (void)mtf::exp(y); });
+    measure("reduction", n, [&] { (void)mtf::reduce_max(y); });
+    measure("gradient of a product", n, [&] { (void)mtf::gradients(mtf::reduce_sum(x * y), x); });
+    measure("Adam", n, [&] {
+      mtf::VariableGradients gradients;
+      gradients.variables.push_back(&w.state());
+      gradients.values.push_back(y.array().value);
+      adam.apply(gradients, 0);
+    });
   }
-  const Fit found = fit(points);
-  report.add("sums of two arrays", points, texts, found);
+  const Fit found = fit_sums(short_times, long_times);
+  report.add("local work", points, texts, found);
   machine.seconds_per_operation = found.a;
   if (found.b > 0) machine.bytes_per_second = 1 / found.b;
 }
@@ -162,7 +189,7 @@ int start(int argc, char** argv) {
   app.add_option("--samples", options.samples, "of each time, the least of which counts")->check(CLI::PositiveNumber);
   app.add_option("--sample-seconds", options.sample_seconds, "that a sample takes at least, by repetition")->check(CLI::PositiveNumber);
   app.add_option("--largest-product", options.largest_product, "rows and columns of the largest matrices")->check(CLI::Range(32, 1 << 15));
-  app.add_option("--largest-map", options.largest_map, "elements of the largest arrays that are added")->check(CLI::Range(1 << 7, 1 << 28));
+  app.add_option("--largest-map", options.largest_map, "elements of the largest arrays of local work")->check(CLI::Range(1 << 16, 1 << 28));
   app.add_option("--largest-message", options.largest_message, "elements of the largest allreduce")->check(CLI::Range(8, 1 << 28));
   int rank = 0;
   int ranks = 1;
@@ -180,7 +207,7 @@ int start(int argc, char** argv) {
   report.line(fmt::format("{} ranks, mesh {}, {} threads each ({})", ranks, mtf::describe(world.mesh()), Kokkos::DefaultExecutionSpace().concurrency(),
                           Kokkos::DefaultExecutionSpace::name()));
   mtf::Machine machine;
-  measure_maps(world, options, machine, report);
+  measure_local_work(world, options, machine, report);
   machine.float_multiply_adds_per_second = measure_products<float>(world, options, machine.seconds_per_operation, "float", report);
   machine.double_multiply_adds_per_second = measure_products<double>(world, options, machine.seconds_per_operation, "double", report);
 

@@ -61,6 +61,26 @@ TEST_CASE("of a model that does not hold, no neighbour in the quadrant is better
   CHECK(edges < 150);
 }
 
+TEST_CASE("fits of sums make the sums right, however far apart the points are") {
+  std::mt19937_64 generator(3);
+  const std::vector<Point> some = random_points(generator, 2, 0, 0.9);
+  const std::vector<Point> others = random_points(generator, 2, 1, 0.9);
+  const Fit found = fit_sums(some, others);
+  double model = 0, measured = 0;
+  for (const Point& point : some) {
+    model += found.a * point.first;
+    measured += point.seconds;
+  }
+  CHECK(model == doctest::Approx(measured));
+  model = measured = 0;
+  for (const Point& point : others) {
+    model += found.seconds(point);
+    measured += point.seconds;
+  }
+  CHECK(model == doctest::Approx(measured));
+  CHECK(fit_sums({{2, 5, 1}}, {{1, 5, 0.1}}).b == 0);
+}
+
 TEST_CASE("errors are relative: their largest, and the root of the mean of their squares") {
   const std::vector<Point> points{{1, 0, 2}, {2, 0, 2}, {3, 0, 2}};
   const Errors found = errors(points, {1, 0});
