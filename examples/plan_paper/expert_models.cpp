@@ -113,7 +113,8 @@ struct OneLevel {
 
     const auto grouped = mtf::reshape(x, groups, group, d_model);
     const auto probabilities = mtf::softmax<ExpertsUnsplit>(mtf::einsum<Batch, Group, ExpertsUnsplit>(grouped, gate));
-    const auto gates = top_2_gates(*world_, probabilities, mtf::constant<T>(*world_, T(1), groups, group), key, experts_unsplit, capacity, group, groups);
+    const auto gates = top_2_gates(*world_, probabilities, mtf::constant<T>(*world_, T(1), groups, group), sizes.second_threshold, key,
+                                   experts_unsplit, capacity, group, groups);
     const auto sent = mtf::einsum<ExpertsUnsplit, Batch, Capacity, Model>(grouped, gates.dispatch);
     const auto inputs = mtf::reshape(sent, experts, groups_unsplit, capacity, d_model);
     const auto hidden = mtf::relu(mtf::einsum<Experts, BatchUnsplit, Capacity, ExpertHidden>(inputs, wi));
@@ -183,16 +184,19 @@ struct TwoLevels {
 
     const auto grouped = mtf::reshape(input, a0, g1, s, d_model);
     const auto outer_probabilities = mtf::softmax<XUnsplit>(mtf::einsum<OuterBatch, InnerBatch, GroupX, XUnsplit>(grouped, outer_gate));
-    const auto outer = top_2_gates(*world_, outer_probabilities, mtf::constant<T>(*world_, T(1), a0, g1, s), key / "outer", x, c, s, a0, g1);
+    const auto outer = top_2_gates(*world_, outer_probabilities, mtf::constant<T>(*world_, T(1), a0, g1, s), sizes.second_threshold,
+                                   key / "outer", x, c, s, a0, g1);
     // A first choice counts 1 at the second level, a second choice one half.
     const auto weight = mtf::reduce_sum<GroupX>(outer.combine);
     const auto importance = (mtf::map(gating::IsAbove{0.5}, weight) + mtf::map(gating::IsAbove{0.0}, weight)) * T(0.5);
-    const auto sent_x = mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX, Model>(grouped, outer.dispatch), x1, a0, g, c, d_model);
+    const auto sent_x =
+        mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX, Model>(grouped, outer.dispatch), x1, a0, g, c, d_model);
     const auto inputs_y = mtf::reshape(sent_x, x1, h0, t, d_model);
-    const auto sent_importance = mtf::reshape(mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX>(importance), x1, a0, g, c), x1, h0, t);
+    const auto sent_importance =
+        mtf::reshape(mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX>(importance), x1, a0, g, c), x1, h0, t);
 
     const auto inner_probabilities = mtf::softmax<YUnsplit>(mtf::einsum<X1, OuterBatch, GroupY, YUnsplit>(inputs_y, inner_gate));
-    const auto inner = top_2_gates(*world_, inner_probabilities, sent_importance, key / "inner", y, d, t, x1, h0);
+    const auto inner = top_2_gates(*world_, inner_probabilities, sent_importance, sizes.second_threshold, key / "inner", y, d, t, x1, h0);
     const auto inputs = mtf::reshape(mtf::einsum<YUnsplit, X1, OuterBatch, CapacityY, Model>(inputs_y, inner.dispatch), y0, x1, h, d, d_model);
     const auto hidden = mtf::relu(mtf::einsum<Y1, X1, OuterUnsplit, CapacityY, ExpertHidden>(inputs, wi));
     const auto outputs = mtf::einsum<Y1, X1, OuterUnsplit, CapacityY, Model>(hidden, wo);

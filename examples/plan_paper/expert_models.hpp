@@ -23,6 +23,7 @@ struct ExpertModelSizes {
   std::int64_t experts = 16;      ///< of the mixture with one level; the one with two has 4 x 4
   double capacity = 1.25;         ///< places of all experts for each position of a group
   double inner_capacity = 1.25;   ///< the same at the second level
+  double second_threshold = 0.2;  ///< a second expert of less weight is left out at random
   std::int64_t outer_batch = 4;   ///< parts of the batch along the first axis of the mixture with two levels
 };
 

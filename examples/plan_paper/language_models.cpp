@@ -33,8 +33,7 @@ double model_flops(const LanguageModelSizes& s) {
   return 6.0 * static_cast<double>(s.tokens()) * static_cast<double>(per_token);
 }
 std::int64_t original_einsum(const LanguageModelSizes& s) {
-  return 3 * s.tokens() *
-         (s.layers * (weights_of_layer(s) + attention_of_layer(s)) + 2 * s.d_model * s.vocab + s.length * s.d_model);
+  return 3 * s.tokens() * (s.layers * (weights_of_layer(s) + attention_of_layer(s)) + 2 * s.d_model * s.vocab + s.length * s.d_model);
 }
 std::int64_t kept_activations(const LanguageModelSizes& s, std::int64_t r, std::int64_t c) {
   const std::int64_t per_token = 4 * s.d_model + (4 * s.heads * s.d_kv + 2 * s.heads * s.length + 2 * s.d_ff) / c;
@@ -138,7 +137,8 @@ PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_vi
   return element == ModelElement::float32 ? plan<float>(sizes, mesh, layout) : plan<mtf::bfloat16>(sizes, mesh, layout);
 }
 
-mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout, const mtf::ReportOptions& options) {
+mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
+                                  const mtf::ReportOptions& options) {
   Training<float> training(sizes, mesh, layout);
   training.step();
   training.world.start_tracing();

@@ -82,7 +82,8 @@ std::vector<Comparison> compare_largest_model() {
       same_count("parameters on a rank", 153'367'552, cost.parameters_per_rank),
       same_count("  attention", 50'331'648, elements_of(report, "/attention/")),
       same_count("  feed-forward", 100'663'296, elements_of(report, "/feed_forward/")),
-      same_count("  vocabulary", 2'097'152, elements_of(report, "logits") + elements_of(report, "embedding") - elements_of(report, "positional")),
+      same_count("  vocabulary", 2'097'152,
+                 elements_of(report, "logits") + elements_of(report, "embedding") - elements_of(report, "positional")),
       same_count("  replicated", 275'456, elements_of(report, "positional") + elements_of(report, "norm")),
       same_text("FLOPs of a step", "1.992315e+15", fmt::format("{:.6e}", flops)),
       same_text("FLOPs of a token", "3.04003e+10", fmt::format("{:.5e}", flops / static_cast<double>(sizes.tokens()))),
@@ -101,21 +102,27 @@ std::vector<Comparison> compare_largest_model() {
                 "with the statistics, and float gradients of the norms' scales, which are not in the reference's 997.7 MB"),
       same_count("kept: usual formula, elements a token and layer", 32'768, formula::kept_activations(sizes, r, c) / tokens / sizes.layers),
       same_count("kept: the same, bytes of a layer, 2 bytes", 268'435'456, 2 * formula::kept_activations(sizes, r, c) / sizes.layers),
-      same_text("kept: all layers, 2 bytes", "1.611 GB", fmt::format("{:.3f} GB", 2e-9 * static_cast<double>(formula::kept_activations(sizes, r, c)))),
+      same_text("kept: all layers, 2 bytes", "1.611 GB",
+                fmt::format("{:.3f} GB", 2e-9 * static_cast<double>(formula::kept_activations(sizes, r, c)))),
       at_most("kept: here, elements of a layer", formula::kept_activations(sizes, r, c) / sizes.layers, layer,
               "less, because relu is differentiated at its result; the few numbers for each token are norms and softmax sums"),
-      at_most("kept: here, elements of all", formula::kept_activations(sizes, r, c) + logits, plan.kept_elements, "against the formula and the logits"),
+      at_most("kept: here, elements of all", formula::kept_activations(sizes, r, c) + logits, plan.kept_elements,
+              "against the formula and the logits"),
       same_text("logits in float", "16.8 MB", megabytes(4.0 * static_cast<double>(logits))),
       same_text("weights in float", "613 MB", whole_megabytes(static_cast<double>(cost.parameter_bytes))),
       same_text("weights in bfloat16", "307 MB", whole_megabytes(static_cast<double>(narrow.cost.parameter_bytes))),
       same_text("gradients in bfloat16", "307 MB", whole_megabytes(2 * n), "of as many elements as parameters"),
       same_text("slots of Adam", "1227 MB", whole_megabytes(static_cast<double>(cost.state_bytes))),
-      same_text("slots of Adafactor", "26.9 MB", megabytes(adafactor), "by formula; 25.9 MB if the slots of the positions are rows and columns too"),
-      same_text("weights and Adam, split over rows too", "115 MB", whole_megabytes(12 * n / r), "by formula: sharded slots are not in the library yet"),
+      same_text("slots of Adafactor", "26.9 MB", megabytes(adafactor),
+                "by formula; 25.9 MB if the slots of the positions are rows and columns too"),
+      same_text("weights and Adam, split over rows too", "115 MB", whole_megabytes(12 * n / r),
+                "by formula: sharded slots are not in the library yet"),
       same_text("communication/computation", "3.66e-04",
-                fmt::format("{:.2e}", static_cast<double>(c) / static_cast<double>(sizes.d_ff) + static_cast<double>(r) / static_cast<double>(sizes.tokens()))),
+                fmt::format("{:.2e}", static_cast<double>(c) / static_cast<double>(sizes.d_ff) +
+                                          static_cast<double>(r) / static_cast<double>(sizes.tokens()))),
       same_text("the same of attention", "7.3e-04",
-                fmt::format("{:.1e}", static_cast<double>(c) / static_cast<double>(sizes.heads * sizes.d_kv) + static_cast<double>(r) / static_cast<double>(sizes.tokens()))),
+                fmt::format("{:.1e}", static_cast<double>(c) / static_cast<double>(sizes.heads * sizes.d_kv) +
+                                          static_cast<double>(r) / static_cast<double>(sizes.tokens()))),
       same_text("step at 100 % of 11.5 PFLOP/s", "173.2 ms", fmt::format("{:.1f} ms", 1e3 * flops / 11.5e15)),
       same_text("communication, 2 bytes, 124 GB/s", "8.0 ms", fmt::format("{:.1f} ms", 2e3 * (wire_cols + wire_rows) / link)),
       same_text("communication, 4 bytes", "16.1 ms", fmt::format("{:.1f} ms", 4e3 * (wire_cols + wire_rows) / link)),
@@ -143,10 +150,12 @@ std::vector<Comparison> compare_two_layers() {
   for (const TwoLayerCase& line : two_layer_table(sizes)) {
     const mtf::Cost cost = plan_two_layers(sizes, line.mesh, line.layout);
     const std::string name = fmt::format("{} {}", line.mesh, line.layout.empty() ? "(no rules)" : line.layout);
-    lines.push_back(same_count(name + ": multiply-adds", line.multiply_adds, cost.multiply_adds(), fmt::format("communication/computation {}", line.communication)));
+    lines.push_back(same_count(name + ": multiply-adds", line.multiply_adds, cost.multiply_adds(),
+                               fmt::format("communication/computation {}", line.communication)));
     const std::pair<std::string_view, std::int64_t> axes[]{{"all", line.all}, {"rows", line.rows}, {"cols", line.cols}, {"planes", line.planes}};
     for (const auto& [axis, elements] : axes) {
-      if (line.mesh.find(axis) != std::string_view::npos) lines.push_back(same_count(fmt::format("  elements along {}", axis), elements, cost.elements(axis)));
+      if (line.mesh.find(axis) != std::string_view::npos)
+        lines.push_back(same_count(fmt::format("  elements along {}", axis), elements, cost.elements(axis)));
     }
   }
   std::string message = "it runs";
@@ -155,8 +164,9 @@ std::vector<Comparison> compare_two_layers() {
   } catch (const mtf::plan_error& error) {
     message = error.what();
   }
-  lines.push_back({"all:16 batch:all;hidden:all", "illegal", message, message.find("\"batch\" and \"hidden\"") != std::string::npos ||
-                                                                       message.find("\"hidden\" and \"batch\"") != std::string::npos});
+  lines.push_back(
+      {"all:16 batch:all;hidden:all", "illegal", message,
+       message.find("\"batch\" and \"hidden\"") != std::string::npos || message.find("\"hidden\" and \"batch\"") != std::string::npos});
   return lines;
 }
 
@@ -179,7 +189,8 @@ std::vector<Comparison> compare_published() {
     for (const auto& [counter, value] : plan.counters) {
       if (counter.starts_with("alltoall/")) alltoall += value;
     }
-    add(name + ": parameters / 1e6", published.parameters, static_cast<double>(plan.cost.parameters) / 1e6, "the exact size of the vocabulary was not published");
+    add(name + ": parameters / 1e6", published.parameters, static_cast<double>(plan.cost.parameters) / 1e6,
+        "the exact size of the vocabulary was not published");
     add(name + ": einsum", published.einsum, einsum, "not explained");
     add(name + ": alltoall", published.alltoall, alltoall);
   }
@@ -192,7 +203,8 @@ std::vector<MeshChoice> mesh_choices(const LanguageModelSizes& sizes, std::int64
     if (processors % rows != 0) continue;
     MeshChoice choice{.rows = rows, .cols = processors / rows, .violations = {}};
     const std::string mesh = fmt::format("rows:{};cols:{}", rows, choice.cols);
-    for (const std::string& sentence : check_language_model(sizes, mesh, paper_layout)) choice.violations += (choice.violations.empty() ? "" : "; ") + sentence;
+    for (const std::string& sentence : check_language_model(sizes, mesh, paper_layout))
+      choice.violations += (choice.violations.empty() ? "" : "; ") + sentence;
     if (choice.violations.empty()) {
       const mtf::Report report = report_language_model(sizes, mesh, paper_layout, {.machine = tpu_v2_core()});
       choice.time = report.time;
@@ -201,9 +213,10 @@ std::vector<MeshChoice> mesh_choices(const LanguageModelSizes& sizes, std::int64
     }
     choices.push_back(choice);
   }
-  std::stable_sort(choices.begin(), choices.end(), [](const MeshChoice& a, const MeshChoice& b) {
+  std::sort(choices.begin(), choices.end(), [](const MeshChoice& a, const MeshChoice& b) {
     if (a.violations.empty() != b.violations.empty()) return a.violations.empty();
-    return a.violations.empty() && a.time.at_most() < b.time.at_most();
+    if (a.time.at_most() != b.time.at_most()) return a.time.at_most() < b.time.at_most();
+    return a.rows < b.rows;
   });
   return choices;
 }

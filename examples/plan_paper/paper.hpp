@@ -17,7 +17,7 @@ struct Comparison {
   std::string quantity;
   std::string reference;
   std::string planned;
-  bool agrees = false;   ///< to the last digit that the reference has
+  bool agrees = false;  ///< to the last digit that the reference has
   std::string remark{};
 };
 /// The model of 4.9 billion parameters on 16 x 32 processors.

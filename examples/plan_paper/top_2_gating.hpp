@@ -1,6 +1,9 @@
 // Top-2 gating of a mixture of experts: each position goes to at most two experts, and each expert takes a fixed number of a group.
 #pragma once
 
+#include <cstdint>
+#include <type_traits>
+
 #include <mtf/model.hpp>
 
 template <class Combine, class Loss>
@@ -59,13 +62,13 @@ struct IsOne {
 }  // namespace gating
 
 /// Gates of gates[Outer..., Group, Experts], the softmax over Experts. `importance`[Outer..., Group] lets a position go to two experts where
-/// it is 1, to one where it is between 0 and 1, else to none. A second expert is used with probability (its weight) / 0.2.
+/// it is 1, to one where it is between 0 and 1, else to none. A second expert is used with probability (its weight) / `threshold`, and always where
+/// that is more than 1.
 ///
 /// The first choices of a group take the places of an expert in order, then the second choices; what finds none is dropped.
 template <class World, class X, class Importance, class Experts, class Capacity, class Group, class... Outer>
-auto top_2_gates(World& world, const X& gates, const Importance& importance, const mtf::Key& key, const Experts& experts, const Capacity& capacity,
-                 const Group& group, const Outer&... outer) {
-  constexpr double threshold = 0.2;
+auto top_2_gates(World& world, const X& gates, const Importance& importance, double threshold, const mtf::Key& key, const Experts& experts,
+                 const Capacity& capacity, const Group& group, const Outer&... outer) {
   const auto places = static_cast<double>(capacity.extent());
   const auto index_1 = mtf::argmax<Experts>(gates);
   auto mask_1 = mtf::one_hot<float>(index_1, experts);

@@ -31,7 +31,8 @@ void two_steps(W& world, const mtf::Tensor<W, std::int32_t, B>& ids) {
 
 TEST_CASE("a world reports what its dry run reports, and measures") {
   for (const std::string& mesh : meshes()) {
-    for (const std::string_view layout : {std::string_view{}, std::string_view{"b:rows;hidden:cols"}, std::string_view{"b:rows;v:cols;k:cols"}}) {
+    for (const std::string_view layout :
+         {std::string_view{}, std::string_view{"b:rows;hidden:cols"}, std::string_view{"b:rows;v:cols;k:cols"}}) {
       const std::string place = fmt::format("mesh {}, layout {}", mesh, layout);
       mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> dry({.mesh = mesh, .layout = layout});
       World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});

@@ -59,7 +59,8 @@ TEST_CASE("counters published for mixtures of experts") {
   CHECK(find(lines, "xmoe_dense_4k: einsum").planned == "3.002e+12");
   CHECK(find(lines, "xmoe_top_2: alltoall").planned == "3.355e+08");
   CHECK(planned("xmoe_2d: alltoall") == doctest::Approx(7.550e8).epsilon(0.0005));
-  for (const char* exact : {"xmoe_dense_4k: einsum", "xmoe_dense_4k: alltoall", "xmoe_top_2: alltoall", "xmoe_2d: alltoall", "xmoe_top_2: parameters / 1e6"}) {
+  for (const char* exact :
+       {"xmoe_dense_4k: einsum", "xmoe_dense_4k: alltoall", "xmoe_top_2: alltoall", "xmoe_2d: alltoall", "xmoe_top_2: parameters / 1e6"}) {
     CHECK(find(lines, exact).agrees);
   }
   CHECK(planned("xmoe_top_2: einsum") == doctest::Approx(4.0e12).epsilon(0.02));
@@ -68,7 +69,8 @@ TEST_CASE("counters published for mixtures of experts") {
 }
 
 TEST_CASE("what a mixture multiplies and exchanges, from its sizes") {
-  const ExpertModelSizes s{.batch = 16, .length = 32, .d_model = 8, .heads = 2, .d_kv = 4, .d_ff = 24, .vocab = 64, .layers = 2, .group = 64, .experts = 4};
+  const ExpertModelSizes s{
+      .batch = 16, .length = 32, .d_model = 8, .heads = 2, .d_kv = 4, .d_ff = 24, .vocab = 64, .layers = 2, .group = 64, .experts = 4};
   const PlannedExperts plan = plan_expert_model(ExpertModel::one_level, s, "all:2", "batch:all;experts:all");
   const std::int64_t tokens = 16 * 32, places = 64 * 5 / 4, heads = 8;  // places of all experts for a group
   // Per token and layer, three times: attention's four products and two of weights, the gate, experts' two for each place; the dispatch twice, whose

@@ -34,7 +34,9 @@ mtf::Machine machine() {
   result.any_axis = mtf::AxisSpeed("", 3e-6, 5e9);
   return result;
 }
-mtf::Report small_report(const Case& on) { return report_language_model(small, on.mesh, on.layout, {.title = "a < b & \"c\"", .machine = machine()}); }
+mtf::Report small_report(const Case& on) {
+  return report_language_model(small, on.mesh, on.layout, {.title = "a < b & \"c\"", .machine = machine()});
+}
 
 std::int64_t sum_of(const mtf::Cost& cost, std::int64_t mtf::CollectiveCost::* member) {
   std::int64_t sum = 0;
@@ -211,7 +213,8 @@ TEST_CASE("the page is well formed, needs nothing from outside, and draws every 
     const mtf::Report report = small_report(on);
     const std::string page = mtf::to_html(report);
     CHECK(what_is_wrong(page) == "");
-    for (const char* outside : {"http:", "https:", "src=", "url(", "@import", "<link", "<script", "nan", "inf\""}) CHECK(count_of(page, outside) == 0);
+    for (const char* outside : {"http:", "https:", "src=", "url(", "@import", "<link", "<script", "nan", "inf\""})
+      CHECK(count_of(page, outside) == 0);
     CHECK(page.find("a &lt; b &amp; &quot;c&quot;") != std::string::npos);
     std::vector<std::vector<mtf::Report::Dim>> kinds;
     for (const mtf::Report::Tensor& tensor : report.tensors) {
@@ -245,6 +248,26 @@ TEST_CASE("events fill the step, and phases follow each other") {
   CHECK(end == doctest::Approx(report.time.at_most()));
 }
 
+TEST_CASE("a batch in parts goes forward and backward by turns, then comes the update") {
+  World world({.mesh = "p:2", .layout = "b:p"});
+  const auto w = mtf::variable<float>(world, "w", mtf::init::glorot, K{4}, N{6});
+  const auto x = mtf::placeholder<float>(world, B{8}, K{4});
+  world.start_tracing();
+  auto [gradients, loss] = mtf::serialize_training_step(
+      world, B{4},
+      [&](mtf::Microbatch part, const auto& rows) { return std::tuple(mtf::reduce_mean(mtf::square(mtf::einsum<B, N>(rows, w))) / part.count); },
+      x);
+  (void)loss;
+  mtf::Sgd<World, float>(world).apply(gradients, 0.1);
+  const mtf::Report report = mtf::make_report(world);
+  std::vector<mtf::Phase> turns;
+  for (const mtf::Report::Event& event : report.events) {
+    if (turns.empty() || turns.back() != event.phase) turns.push_back(event.phase);
+  }
+  using enum mtf::Phase;
+  CHECK(turns == std::vector<mtf::Phase>{forward, backward, forward, backward, update});
+}
+
 TEST_CASE("findings name the axis, the operation and the dims") {
   // Of 2 x 2 x 2 ranks "planes" splits d_ff only: not attention, not the logits, which "cols" does not split either.
   const mtf::Report report = small_report(cases[2]);
@@ -254,7 +277,8 @@ TEST_CASE("findings name the axis, the operation and the dims") {
     }
     return false;
   };
-  CHECK(found("Axis \"planes\" splits nothing in einsum over [batch/rows, length, d_model, heads/cols, d_kv]: in 24 products each of its 2 ranks"));
+  CHECK(found(
+      "Axis \"planes\" splits nothing in einsum over [batch/rows, length, d_model, heads/cols, d_kv]: in 24 products each of its 2 ranks"));
   CHECK(found("Axis \"cols\" splits nothing in einsum over [batch/rows, length, d_model, vocab]: in 3 products"));
   CHECK_FALSE(found("d_ff"));
   CHECK(report.einsum > report.einsum_unique);
@@ -300,6 +324,20 @@ TEST_CASE("counters of Mesh-TensorFlow: the reference's golden values") {
   CHECK(counters["einsum_unique"] == 48);
   counters = einsum("p:2;q:2", "k:p,q");
   CHECK(counters["allreduce/[0, 1]/einsum_op"] == 48);
+
+  // Adding does not make a sum of einsums one of something else.
+  {
+    World world({.mesh = "p:2", .layout = "k:p"});
+    const auto x = mtf::placeholder<float>(world, B{2}, K{4});
+    const auto w = mtf::placeholder<float>(world, K{4}, N{6});
+    world.start_tracing();
+    const auto first = mtf::einsum<B, N>(x, w);
+    mtf::complete(*(first + mtf::einsum<B, N>(x, w) * 2.0F).array().value, "use");
+    counters = mtf::original_counters(world);
+    CHECK(counters["allreduce/[0]/einsum_op"] == 24);
+    CHECK(counters.count("allreduce/[0]/reduce_op") == 0);
+    CHECK(counters["einsum"] == 96);
+  }
 
   // Sums of sums along the same axes cost one allreduce; whatever is not linear forces both.
   World world({.mesh = "p:2", .layout = "k:p"});
@@ -352,7 +390,8 @@ TEST_CASE("counters of reshapes and lookups") {
 }
 
 TEST_CASE("subtotals of counters") {
-  const std::string text = mtf::to_text(mtf::OriginalCounters{{"allreduce/[0]/einsum_op", 3}, {"allreduce/[0]/reduce_op", 4}, {"allreduce/[1]/einsum_op", 5}, {"einsum", 7}});
+  const std::string text = mtf::to_text(
+      mtf::OriginalCounters{{"allreduce/[0]/einsum_op", 3}, {"allreduce/[0]/reduce_op", 4}, {"allreduce/[1]/einsum_op", 5}, {"einsum", 7}});
   CHECK(numbers_after(text, "allreduce ").at(0) == 12);
   CHECK(numbers_after(text, "allreduce/[0] ").at(0) == 7);
   CHECK(numbers_after(text, "allreduce/[1]/einsum_op ").at(0) == 5);
@@ -363,11 +402,13 @@ TEST_CASE("the bound of a product: the reference's value, cases that meet, and n
   // Feed-forward of the largest model on 512 ranks: 65,536 x 1,024 x 262,144.
   CHECK(mtf::least_product_elements(65536, 262144, 1024, 512) == doctest::Approx(1.121e7).epsilon(5e-4));
   CHECK(mtf::grid_product_elements(65536, 262144, 1024, 16, 32, 1) == doctest::Approx(1.193e7).epsilon(5e-4));
-  CHECK(mtf::grid_product_elements(65536, 262144, 1024, 16, 32, 1) / mtf::least_product_elements(65536, 262144, 1024, 512) == doctest::Approx(1.064).epsilon(5e-4));
+  CHECK(mtf::grid_product_elements(65536, 262144, 1024, 16, 32, 1) / mtf::least_product_elements(65536, 262144, 1024, 512) ==
+        doctest::Approx(1.064).epsilon(5e-4));
   CHECK(mtf::least_product_elements(64, 64, 64, 1) == 0);
   // Where the cases meet they agree.
   for (const double ranks : {8.0, 64.0 * 512 / (16 * 16)}) {
-    CHECK(mtf::least_product_elements(512, 64, 16, ranks * (1 - 1e-9)) == doctest::Approx(mtf::least_product_elements(512, 64, 16, ranks * (1 + 1e-9))));
+    CHECK(mtf::least_product_elements(512, 64, 16, ranks * (1 - 1e-9)) ==
+          doctest::Approx(mtf::least_product_elements(512, 64, 16, ranks * (1 + 1e-9))));
   }
   std::mt19937 random(5);
   const auto draw = [&] { return static_cast<double>(1 << std::uniform_int_distribution<int>(0, 9)(random)); };

@@ -6,6 +6,7 @@
 
 #include <mtf/io/communication_bounds.hpp>
 #include <mtf/io/report.hpp>
+#include <mtf/io/report_findings.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -46,11 +47,15 @@ class ReportBuilder {
     for (const AxisValue& axis : backend_.mesh().axes) report_.mesh.push_back({std::string(axis.name.text), axis.size});
     add_layout();
     for (const Record& record : backend_.records) report_.is_measured = report_.is_measured || record.end > record.begin;
-    for (const Record& record : backend_.records) add(record);
+    for (std::size_t i = 0; i < backend_.records.size(); ++i) {
+      if (backend_.records[i].is_gradient) end_of_gradients_ = i + 1;
+    }
+    if (end_of_gradients_ == 0) end_of_gradients_ = backend_.records.size();
+    for (std::size_t i = 0; i < backend_.records.size(); ++i) add(backend_.records[i], phase_of(i));
     report_.time = estimate(report_.cost, options_.machine);
     add_products();
     add_tensors();
-    find();
+    for (std::string& finding : idle_axes(report_)) report_.findings.push_back(std::move(finding));
     return std::move(report_);
   }
 
@@ -63,18 +68,15 @@ class ReportBuilder {
       for (int i = 0; i < axes.size(); ++i) report_.layout += (i == 0 ? ":" : ",") + std::string(rules.mesh.axes[axes[i]].name.text);
       if ((backend_.placements.used_rules() >> rule & 1U) == 0) {
         ++report_.cost.unused;
-        report_.findings.push_back(fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.", rules.rules[rule].dim.text));
+        report_.findings.push_back(
+            fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.", rules.rules[rule].dim.text));
       }
     }
   }
-  /// Records come in order; a gradient pass ends the forward part.
-  [[nodiscard]] Phase phase_of(const Record& record) {
-    if (record.is_gradient) {
-      phase_ = Phase::backward;
-    } else if (phase_ == Phase::backward) {
-      phase_ = Phase::update;
-    }
-    return phase_;
+  /// The update begins after the last gradient; a batch in parts goes forward and backward several times before.
+  [[nodiscard]] Phase phase_of(std::size_t position) const {
+    if (backend_.records[position].is_gradient) return Phase::backward;
+    return position >= end_of_gradients_ ? Phase::update : Phase::forward;
   }
   [[nodiscard]] double seconds_of(const Record& record) const {
     if (report_.is_measured) return record.end - record.begin;
@@ -90,12 +92,16 @@ class ReportBuilder {
     return report_.along_axes.size() - 1;
   }
 
-  void add(const Record& record) {
+  void add(const Record& record, Phase phase) {
     report_.cost.add(record);
-    const Phase phase = phase_of(record);
     const double seconds = seconds_of(record);
-    Report::Event event{.phase = phase, .operation = std::string(record.operation), .plan = std::string(record.plan), .begin = clock_,
-                        .seconds = seconds, .work = record.work, .bytes = record.bytes};
+    Report::Event event{.phase = phase,
+                        .operation = std::string(record.operation),
+                        .plan = std::string(record.plan),
+                        .begin = clock_,
+                        .seconds = seconds,
+                        .work = record.work,
+                        .bytes = record.bytes};
     if (report_.is_measured) event.begin = record.begin - backend_.records[0].begin;
     clock_ += seconds;
     if (record.is_collective) {
@@ -123,7 +129,8 @@ class ReportBuilder {
     };
     auto found = std::find_if(report_.communication.begin(), report_.communication.end(), same);
     if (found == report_.communication.end()) {
-      report_.communication.push_back({.kind = std::string(record.plan), .axes = record.axes, .phase = phase, .operation = std::string(operation)});
+      report_.communication.push_back(
+          {.kind = std::string(record.plan), .axes = record.axes, .phase = phase, .operation = std::string(operation)});
       found = report_.communication.end() - 1;
     }
     into(*found);
@@ -186,8 +193,13 @@ class ReportBuilder {
         return;
       }
     }
-    report_.tensors.push_back({.name = std::move(name), .is_variable = is_variable, .type = std::string(name_of(type)), .dims = dims, .count = count,
-                               .local_elements = placement.local_size(), .copies = report_.processors / backend_.mesh().size(placement.split_axes())});
+    report_.tensors.push_back({.name = std::move(name),
+                               .is_variable = is_variable,
+                               .type = std::string(name_of(type)),
+                               .dims = dims,
+                               .count = count,
+                               .local_elements = placement.local_size(),
+                               .copies = report_.processors / backend_.mesh().size(placement.split_axes())});
   }
   void add_tensors() {
     for (const VariableState* state : registry_.all()) {
@@ -207,41 +219,11 @@ class ReportBuilder {
     }
   }
 
-  /// Axes that split nothing in some products: once for each axis and set of dims, forward and backward together.
-  void find() {
-    for (std::size_t axis = 0; axis < report_.mesh.size(); ++axis) {
-      struct Idle {
-        std::vector<Report::Dim> dims;
-        std::string operation;
-        std::int64_t count = 0;
-        std::int64_t multiply_adds = 0;
-      };
-      std::vector<Idle> list;
-      for (const Report::Product& product : report_.products) {
-        if (!product.idle.has(static_cast<int>(axis))) continue;
-        const auto same = [&](const Idle& idle) {
-          return idle.operation == product.operation && std::is_permutation(idle.dims.begin(), idle.dims.end(), product.dims.begin(), product.dims.end());
-        };
-        auto found = std::find_if(list.begin(), list.end(), same);
-        if (found == list.end()) found = list.insert(list.end(), {product.dims, product.operation});
-        found->count += product.count;
-        found->multiply_adds += product.multiply_adds;
-      }
-      for (const Idle& idle : list) {
-        report_.findings.push_back(fmt::format(
-            "Axis \"{}\" splits nothing in {} over {}: in {} products each of its {} ranks makes the same {:.3g} multiply-adds, {:.1f} % of all. Split one "
-            "of these dims over it.",
-            report_.mesh[axis].name, idle.operation, report_.names(idle.dims), idle.count, report_.mesh[axis].size, static_cast<double>(idle.multiply_adds),
-            100.0 * static_cast<double>(idle.multiply_adds) / static_cast<double>(report_.cost.multiply_adds())));
-      }
-    }
-  }
-
   const Backend& backend_;
   const Registry& registry_;
   const ReportOptions& options_;
   Report report_;
-  Phase phase_ = Phase::forward;
+  std::size_t end_of_gradients_ = 0;
   double clock_ = 0;
   std::vector<std::int64_t> last_run_;  // of each operation of the report
 };

@@ -48,8 +48,8 @@ namespace detail {
 /// * "variables/trainable", "variables/untrainable": elements, each variable once.
 ///
 /// Where this library works otherwise, so do the counters: an einsum of more than two operands goes pairwise, dims of one operand alone are
-/// summed before, sums of the original's that are reduce-scatters here count as the allreduce that they replace, and an exchange, which the
-/// original cannot do, has a name of its own, "exchange/[axes]".
+/// summed before, element-wise products are not counted (the original makes them by einsum), sums of the original's that are reduce-scatters
+/// here count as the allreduce that they replace, and an exchange, which the original cannot do, has a name of its own, "exchange/[axes]".
 template <class World>
 [[nodiscard]] OriginalCounters original_counters(const World& world, const OriginalCounterOptions& options = {}) {
   const Backend& backend = world.engine();
@@ -95,7 +95,7 @@ template <class World>
 [[nodiscard]] inline std::string to_text(const OriginalCounters& counters) {
   std::map<std::string, double> totals;
   for (const auto& [name, value] : counters) {
-    for (std::size_t end = name.find('/'); ; end = name.find('/', end + 1)) {
+    for (std::size_t end = name.find('/');; end = name.find('/', end + 1)) {
       totals[name.substr(0, end)] += value;
       if (end == std::string::npos) break;
     }

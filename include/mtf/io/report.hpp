@@ -14,11 +14,11 @@ inline namespace v0 {
 
 struct ReportOptions {
   std::string title = "A training step";
-  Machine machine{};                 ///< for the times of a dry run; a world has measured its own
+  Machine machine{};  ///< for the times of a dry run; a world has measured its own
   OriginalCounterOptions counters{};
 };
 
-/// Part of a step that a record belongs to: what follows the gradient pass is the update.
+/// Part of a step that a record belongs to: what follows the last gradient pass is the update.
 enum class Phase : std::uint8_t { forward, backward, update };
 [[nodiscard]] constexpr std::string_view name_of(Phase phase) {
   switch (phase) {
@@ -48,14 +48,14 @@ struct Report {
     std::string name{};
     Phase phase{};
     std::int64_t runs = 0;
-    std::int64_t plans = 0;        ///< kernels it started
+    std::int64_t plans = 0;  ///< kernels it started
     std::int64_t multiply_adds = 0;
     std::int64_t element_operations = 0;
-    std::int64_t bytes = 0;        ///< read and written
+    std::int64_t bytes = 0;  ///< read and written
     double seconds = 0;
   };
   struct Communication {
-    std::string kind{};       ///< allreduce, ...
+    std::string kind{};  ///< allreduce, ...
     AxisSet axes{};
     Phase phase{};
     std::string operation{};  ///< that made the partial sums, else that needs the elements
@@ -71,8 +71,8 @@ struct Report {
     std::int64_t count = 0;
     std::int64_t elements = 0;
     std::int64_t bytes = 0;
-    double wire_bytes = 0;       ///< that a rank sends at least: no algorithm sends less for these collectives
-    std::int64_t messages = 0;   ///< after each other, at least: ceil(log2 p) for each
+    double wire_bytes = 0;      ///< that a rank sends at least: no algorithm sends less for these collectives
+    std::int64_t messages = 0;  ///< after each other, at least: ceil(log2 p) for each
     double seconds = 0;
   };
   /// Products of the same dims.
@@ -82,10 +82,10 @@ struct Report {
     std::vector<Dim> dims{};
     std::vector<ProductGroup> groups{};  ///< of each dim
     std::int64_t count = 0;
-    std::int64_t multiply_adds = 0;    ///< of a rank, all of them
-    std::int64_t distinct = 0;         ///< of all ranks, repeated ones once
-    AxisSet idle{};                      ///< axes of more than one rank that split none of the dims: all their ranks do the same
-    double least_elements = 0;         ///< of one product, see communication_bounds.hpp
+    std::int64_t multiply_adds = 0;  ///< of a rank, all of them
+    std::int64_t distinct = 0;       ///< of all ranks, repeated ones once
+    AxisSet idle{};                  ///< axes of more than one rank that split none of the dims: all their ranks do the same
+    double least_elements = 0;       ///< of one product, see communication_bounds.hpp
     double grid_elements = 0;
   };
   /// Tensors of the same dims: variables whose paths differ in numbers only, or other tensors.
@@ -113,11 +113,11 @@ struct Report {
   std::string title;
   std::vector<Axis> mesh;
   std::string layout;
-  Cost cost;                  ///< of what was traced; parameters, state and peak of all
-  Time time;                  ///< of the cost on `machine`
-  bool is_measured = false;   ///< seconds were measured, not estimated
+  Cost cost;                 ///< of what was traced; parameters, state and peak of all
+  Time time;                 ///< of the cost on `machine`
+  bool is_measured = false;  ///< seconds were measured, not estimated
   std::int64_t processors = 1;
-  double einsum = 0;          ///< multiply-adds of all ranks together
+  double einsum = 0;  ///< multiply-adds of all ranks together
   double einsum_unique = 0;
   std::vector<Operation> operations;
   std::vector<Communication> communication;

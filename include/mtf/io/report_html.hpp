@@ -66,11 +66,13 @@ class HtmlTable {
 
 [[nodiscard]] inline std::string whole_number(std::int64_t number) {
   std::string digits = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) digits.insert(static_cast<std::size_t>(at), " ");
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<std::size_t>(at), " ");
   return "#" + digits;
 }
 [[nodiscard]] inline std::string share_bar(double part, double whole, Phase phase) {
-  return fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", name_of(phase), whole > 0 ? 100 * part / whole : 0.0);
+  return fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", name_of(phase),
+                     whole > 0 ? 100 * part / whole : 0.0);
 }
 
 [[nodiscard]] inline std::string communication_table(const Report& report) {
@@ -80,8 +82,8 @@ class HtmlTable {
   for (const Report::AlongAxes& along : report.along_axes) {
     for (const Report::Communication& c : report.communication) {
       if (!(c.axes == along.axes)) continue;
-      table.add({report.names(c.axes), c.kind, std::string(name_of(c.phase)), c.operation, whole_number(c.count), whole_number(c.elements), whole_number(c.bytes),
-                 whole_number(static_cast<std::int64_t>(c.wire_bytes)), "#" + percent_text(c.seconds, seconds)});
+      table.add({report.names(c.axes), c.kind, std::string(name_of(c.phase)), c.operation, whole_number(c.count), whole_number(c.elements),
+                 whole_number(c.bytes), whole_number(static_cast<std::int64_t>(c.wire_bytes)), "#" + percent_text(c.seconds, seconds)});
     }
     table.sum({report.names(along.axes), "all", "", "", whole_number(along.count), whole_number(along.elements), whole_number(along.bytes),
                whole_number(static_cast<std::int64_t>(along.wire_bytes)), "#" + percent_text(along.seconds, seconds)});
@@ -101,8 +103,9 @@ class HtmlTable {
   for (const Report::Operation& o : report.operations) largest = std::max(largest, o.seconds);
   HtmlTable table({"operation", "phase", "#runs", "#plans", "#multiply-adds", "#element operations", "#bytes", "#of the time", ""});
   for (const Report::Operation& o : report.operations) {
-    table.add({o.name, std::string(name_of(o.phase)), whole_number(o.runs), whole_number(o.plans), whole_number(o.multiply_adds), whole_number(o.element_operations),
-               whole_number(o.bytes), "#" + percent_text(o.seconds, seconds), share_bar(o.seconds, largest, o.phase)});
+    table.add({o.name, std::string(name_of(o.phase)), whole_number(o.runs), whole_number(o.plans), whole_number(o.multiply_adds),
+               whole_number(o.element_operations), whole_number(o.bytes), "#" + percent_text(o.seconds, seconds),
+               share_bar(o.seconds, largest, o.phase)});
   }
   return table.finish();
 }
@@ -110,8 +113,8 @@ class HtmlTable {
   HtmlTable table({"product", "operation", "phase", "#times", "#of the multiply-adds", "#moves at least", "#on this grid", "repeated along"});
   for (const Report::Product& p : report.products) {
     table.add({report.names(p), p.operation, std::string(name_of(p.phase)), whole_number(p.count),
-               "#" + percent_text(static_cast<double>(p.multiply_adds), static_cast<double>(report.cost.multiply_adds())), "#" + with_prefix(p.least_elements),
-               "#" + with_prefix(p.grid_elements), report.names(p.idle)});
+               "#" + percent_text(static_cast<double>(p.multiply_adds), static_cast<double>(report.cost.multiply_adds())),
+               "#" + with_prefix(p.least_elements), "#" + with_prefix(p.grid_elements), report.names(p.idle)});
   }
   return table.finish();
 }
@@ -126,6 +129,7 @@ class HtmlTable {
   struct Card {
     Report::Tensor tensor;
     std::string names;
+    std::size_t position = 0;
   };
   std::vector<Card> cards;
   for (const Report::Tensor& tensor : report.tensors) {
@@ -133,27 +137,31 @@ class HtmlTable {
     const auto found = std::find_if(cards.begin(), cards.end(), same);
     const std::string name = tensor.name + (tensor.count > 1 ? fmt::format(" ({})", tensor.count) : "");
     if (found == cards.end()) {
-      cards.push_back({tensor, name});
+      cards.push_back({tensor, name, cards.size()});
     } else {
       found->names += ", " + name;
     }
   }
-  std::stable_sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) { return a.tensor.local_elements > b.tensor.local_elements; });
+  std::sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) {
+    return a.tensor.local_elements != b.tensor.local_elements ? a.tensor.local_elements > b.tensor.local_elements : a.position < b.position;
+  });
   std::string html;
   for (const bool variables : {true, false}) {
     html += fmt::format("<h2>{}</h2>\n<div class=\"columns\">\n", variables ? "Variables" : "Other tensors, by their dims");
-    for (const auto& [tensor, names] : cards) {
+    for (const auto& [tensor, names, position] : cards) {
       if (tensor.is_variable != variables) continue;
       std::string dims;
       for (const Report::Dim& dim : tensor.dims) {
         dims += fmt::format("{}{}:{}", dims.empty() ? "" : ", ", dim.name, dim.extent);
         // Not broken into lines.
-        for (std::size_t i = 0; i < dim.axes.size(); ++i) dims += (i == 0 ? "\u00a0over\u00a0" : ",") + report.mesh[static_cast<std::size_t>(dim.axes[i])].name;
+        for (std::size_t i = 0; i < dim.axes.size(); ++i)
+          dims += (i == 0 ? "\u00a0over\u00a0" : ",") + report.mesh[static_cast<std::size_t>(dim.axes[i])].name;
       }
-      html += fmt::format("<figure><figcaption><b>{}</b>{}<br><span>{}{} elements of {} on a rank</span></figcaption>{}</figure>\n", escaped(dims),
-                          variables ? escaped(names) : fmt::format("{} of them, the first made by {}", tensor.count, escaped(tensor.name)),
-                          tensor.copies == report.processors && tensor.copies > 1 ? "all " : "", whole_number(tensor.local_elements).substr(1), tensor.type,
-                          tensor_picture(report, tensor));
+      html +=
+          fmt::format("<figure><figcaption><b>{}</b>{}<br><span>{}{} elements of {} on a rank</span></figcaption>{}</figure>\n", escaped(dims),
+                      variables ? escaped(names) : fmt::format("{} of them, the first made by {}", tensor.count, escaped(tensor.name)),
+                      tensor.copies == report.processors && tensor.copies > 1 ? "all " : "", whole_number(tensor.local_elements).substr(1),
+                      tensor.type, tensor_picture(report, tensor));
     }
     html += "</div>\n";
   }
@@ -182,17 +190,23 @@ class HtmlTable {
 /// The page. It follows the light or dark scheme of the reader.
 [[nodiscard]] inline std::string to_html(const Report& report) {
   const Cost& cost = report.cost;
-  std::string page = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
-                                 detail::escaped(report.title), detail::report_style);
+  std::string page = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width\">\n<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
+      detail::escaped(report.title), detail::report_style);
   const auto add = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(page), format, std::forward<Args>(args)...);
   };
-  add("<h1>{}</h1>\n<p class=\"muted\">mesh <code>{}</code>, layout <code>{}</code>. All numbers are of one of {} ranks unless they say otherwise.</p>\n",
-      detail::escaped(report.title), detail::escaped(report.mesh_text()), detail::escaped(report.layout.empty() ? "(none)" : report.layout), report.processors);
+  add("<h1>{}</h1>\n<p class=\"muted\">mesh <code>{}</code>, layout <code>{}</code>. All numbers are of one of {} ranks unless they say "
+      "otherwise.</p>\n",
+      detail::escaped(report.title), detail::escaped(report.mesh_text()), detail::escaped(report.layout.empty() ? "(none)" : report.layout),
+      report.processors);
 
   double wire = 0;
   for (const Report::AlongAxes& along : report.along_axes) wire += along.wire_bytes;
-  const auto tile = [&](const std::string& number, std::string_view words) { add("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", number, words); };
+  const auto tile = [&](const std::string& number, std::string_view words) {
+    add("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", number, words);
+  };
   add("<div class=\"tiles\">\n");
   tile(detail::with_prefix(static_cast<double>(cost.parameters)), "parameters in all");
   tile(detail::with_prefix(static_cast<double>(cost.parameters_per_rank)), "parameters on a rank");
@@ -215,13 +229,18 @@ class HtmlTable {
 
   add("<h2>The mesh and the rules</h2>\n<div class=\"columns\"><div class=\"card\">{}</div><div>{}</div></div>\n", detail::mesh_picture(report),
       report.layout.empty() ? "<p class=\"muted\">No rules: every rank holds everything.</p>" : detail::rule_table(report));
-  add("<h2>The step</h2>\n<p class=\"muted\">{}<span class=\"key forward\"></span>forward<span class=\"key backward\"></span>backward<span class=\"key update\"></span>update</p>\n<div class=\"card\">{}</div>\n",
-      report.is_measured ? "As this rank measured it." : "Estimated, one thing after the other; what overlaps would end sooner.", detail::timeline_picture(report));
-  add("<p class=\"muted\">Each tensor below is cut into its slices on the left, one colour each; on the right every rank has the colour of the slice that it holds, so ranks of one colour hold copies.</p>\n");
+  add("<h2>The step</h2>\n<p class=\"muted\">{}<span class=\"key forward\"></span>forward<span class=\"key backward\"></span>backward<span "
+      "class=\"key update\"></span>update</p>\n<div class=\"card\">{}</div>\n",
+      report.is_measured ? "As this rank measured it." : "Estimated, one thing after the other; what overlaps would end sooner.",
+      detail::timeline_picture(report));
+  add("<p class=\"muted\">Each tensor below is cut into its slices on the left, one colour each; on the right every rank has the colour of the "
+      "slice that it holds, so ranks of one colour hold copies.</p>\n");
   page += detail::tensor_cards(report);
   add("<h2>Communication</h2>\n{}", detail::communication_table(report));
   add("<h2>Operations</h2>\n{}", detail::operation_table(report));
-  add("<h2>Products and what they move</h2>\n<p class=\"muted\">Elements that a rank moves at least for one of these products on its own, on the best grid of as many ranks, and on the grid of this layout, if all operands start out as one copy. A step may move less, because replicated operands serve several products.</p>\n{}",
+  add("<h2>Products and what they move</h2>\n<p class=\"muted\">Elements that a rank moves at least for one of these products on its own, on "
+      "the best grid of as many ranks, and on the grid of this layout, if all operands start out as one copy. A step may move less, because "
+      "replicated operands serve several products.</p>\n{}",
       detail::product_table(report));
   add("<h2>Counters as Mesh-TensorFlow prints them</h2>\n{}", detail::counter_table(report));
   return page + "</main></body></html>\n";

@@ -38,22 +38,28 @@ class Picture {
     body_ += '\n';
   }
   void rect(double x, double y, double width, double height, std::string_view fill, std::string_view title = {}) {
-    fmt::format_to(std::back_inserter(body_), "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.5g}\" height=\"{:.5g}\" {}", x, y, width, height, fill);
+    fmt::format_to(std::back_inserter(body_), "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.5g}\" height=\"{:.5g}\" {}", x, y, width, height,
+                   fill);
     if (title.empty()) {
       body_ += "/>\n";
     } else {
       body_ += "><title>" + escaped(title) + "</title></rect>\n";
     }
   }
-  void text(double x, double y, std::string_view attributes, std::string_view words) { add("<text x=\"{:.5g}\" y=\"{:.5g}\" {}>{}</text>", x, y, attributes, escaped(words)); }
+  void text(double x, double y, std::string_view attributes, std::string_view words) {
+    add("<text x=\"{:.5g}\" y=\"{:.5g}\" {}>{}</text>", x, y, attributes, escaped(words));
+  }
   /// The same centred in a room of this width, set closer if it is too long.
   void label(double x, double y, std::string_view attributes, std::string_view words, double room) {
     const bool is_long = 6.8 * static_cast<double>(words.size()) > room;
-    text(x, y, fmt::format("text-anchor=\"middle\" {}{}", attributes, is_long ? fmt::format(" textLength=\"{:.5g}\" lengthAdjust=\"spacingAndGlyphs\"", room) : ""), words);
+    text(x, y,
+         fmt::format("text-anchor=\"middle\" {}{}", attributes,
+                     is_long ? fmt::format(" textLength=\"{:.5g}\" lengthAdjust=\"spacingAndGlyphs\"", room) : ""),
+         words);
   }
   [[nodiscard]] std::string finish(double width, double height, std::string_view description) const {
-    return fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n", width, height, width,
-                       height, escaped(description), body_);
+    return fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
+                       width, height, width, height, escaped(description), body_);
   }
 
  private:
@@ -130,7 +136,8 @@ struct MeshGrid {
   double bottom = top + height;
   if (report.mesh.size() > 2) {
     std::string between = "panels: ";
-    for (std::size_t axis = 1; axis + 1 < report.mesh.size(); ++axis) between += fmt::format("{}{} : {}", axis > 1 ? ", " : "", report.mesh[axis].name, report.mesh[axis].size);
+    for (std::size_t axis = 1; axis + 1 < report.mesh.size(); ++axis)
+      between += fmt::format("{}{} : {}", axis > 1 ? ", " : "", report.mesh[axis].name, report.mesh[axis].size);
     picture.text(left, bottom += 18, "class=\"muted\"", between);
   }
   if (grid.is_broken) picture.text(left, bottom += 18, "class=\"muted\"", fmt::format("one axis, {} ranks a line", grid.cols));
@@ -186,7 +193,8 @@ struct MeshGrid {
     picture.label(0, 0, fmt::format("class=\"small\" transform=\"translate(15 {:.5g}) rotate(-90)\"", top + size / 2), label(down), size);
   }
   if (!across.empty()) picture.label(left + size / 2, 13, "class=\"small\"", label(across), size + 20);
-  picture.text(left, top + size + 17, "class=\"small muted\"", majors * minors == 1 ? "one slice, the whole" : fmt::format("{} slices", majors * minors));
+  picture.text(left, top + size + 17, "class=\"small muted\"",
+               majors * minors == 1 ? "one slice, the whole" : fmt::format("{} slices", majors * minors));
 
   const MeshGrid grid(report.mesh);
   const double cell = grid.cell(192, size, 32);
@@ -217,18 +225,28 @@ struct MeshGrid {
         std::int64_t end = col + 1;
         while (cell < 8 && end < grid.shown_cols && fill_of(end) == fill) ++end;
         const double gap = cell >= 8 ? 1 : 0;
-        picture.rect(begin + grid.x(cell, panel, col), top + static_cast<double>(row) * cell, static_cast<double>(end - col) * cell - gap, cell - gap, fill);
+        picture.rect(begin + grid.x(cell, panel, col), top + static_cast<double>(row) * cell, static_cast<double>(end - col) * cell - gap,
+                     cell - gap, fill);
         col = end;
       }
     }
   }
-  picture.text(begin + grid.width(cell) / 2, 13, "class=\"small\" text-anchor=\"middle\"", report.mesh.empty() ? "" : report.mesh.back().name);
+  if (!report.mesh.empty()) {
+    const std::string& name = report.mesh.back().name;
+    if (6.8 * static_cast<double>(name.size()) > grid.width(cell)) {
+      picture.text(begin, 13, "class=\"small\"", name);
+    } else {
+      picture.text(begin + grid.width(cell) / 2, 13, "class=\"small\" text-anchor=\"middle\"", name);
+    }
+  }
   if (report.mesh.size() > 1) {
-    picture.text(0, 0, fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate({:.5g} {:.5g}) rotate(-90)\"", begin - 7,
-                                   top + static_cast<double>(grid.shown_rows) * cell / 2),
+    picture.text(0, 0,
+                 fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate({:.5g} {:.5g}) rotate(-90)\"", begin - 7,
+                             top + static_cast<double>(grid.shown_rows) * cell / 2),
                  report.mesh.front().name);
   }
-  picture.text(begin, top + size + 17, "class=\"small muted\"", tensor.copies == 1 ? "no copies" : fmt::format("each on {} ranks", tensor.copies));
+  picture.text(begin, top + size + 17, "class=\"small muted\"",
+               tensor.copies == 1 ? "no copies" : fmt::format("each on {} ranks", tensor.copies));
   return picture.finish(begin + 196, top + size + 24, tensor.name + " " + report.names(tensor.dims) + " over the mesh");
 }
 

@@ -20,7 +20,8 @@ namespace detail {
 [[nodiscard]] inline std::string timeline_picture(const Report& report) {
   constexpr double lane_height = 34, top = 44, width = 960;
   double left = 130;  // more if the names of axes need it
-  for (const Report::AlongAxes& along : report.along_axes) left = std::max(left, 20 + 7.6 * static_cast<double>(report.names(along.axes).size()));
+  for (const Report::AlongAxes& along : report.along_axes)
+    left = std::max(left, 20 + 7.6 * static_cast<double>(report.names(along.axes).size()));
   const double seconds = report.seconds();
   Picture picture;
   if (seconds <= 0) {
@@ -40,28 +41,27 @@ namespace detail {
   }
   for (std::size_t lane = 0; lane <= report.along_axes.size(); ++lane) {
     const double y = top + static_cast<double>(lane) * lane_height;
-    picture.text(left - 10, y + lane_height / 2 + 4, "text-anchor=\"end\"", lane == 0 ? "local work" : report.names(report.along_axes[lane - 1].axes));
-    picture.add("<line x1=\"{:.5g}\" x2=\"{:.5g}\" y1=\"{:.5g}\" y2=\"{:.5g}\" class=\"mark\"/>", left, left + width, y + lane_height, y + lane_height);
+    picture.text(left - 10, y + lane_height / 2 + 4, "text-anchor=\"end\"",
+                 lane == 0 ? "local work" : report.names(report.along_axes[lane - 1].axes));
+    picture.add("<line x1=\"{:.5g}\" x2=\"{:.5g}\" y1=\"{:.5g}\" y2=\"{:.5g}\" class=\"mark\"/>", left, left + width, y + lane_height,
+                y + lane_height);
   }
 
-  // Phases.
-  for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
-    double begin = seconds;
-    double end = 0;
-    for (const Report::Event& event : report.events) {
-      if (event.phase != phase) continue;
-      begin = std::min(begin, event.begin);
-      end = std::max(end, event.begin + event.seconds);
+  // Phases, which may take turns.
+  for (std::size_t i = 0; i < report.events.size();) {
+    const Phase phase = report.events[i].phase;
+    const double begin = report.events[i].begin;
+    double end = begin;
+    for (; i < report.events.size() && report.events[i].phase == phase; ++i) {
+      end = std::max(end, report.events[i].begin + report.events[i].seconds);
     }
-    if (end <= begin) continue;
-    picture.rect(x(begin), 24, std::max(x(end) - x(begin) - 1, 0.5), 6, fmt::format("class=\"{}\"", name_of(phase)));
-    const std::string words = fmt::format("{} {}", name_of(phase), seconds_text(end - begin));
     const double room = x(end) - x(begin);
-    const bool fits = room > 7.2 * static_cast<double>(words.size());
-    if (fits) {
+    picture.rect(x(begin), 24, std::max(room - 1, 0.5), 6, fmt::format("class=\"{}\"", name_of(phase)));
+    const std::string words = fmt::format("{} {}", name_of(phase), seconds_text(end - begin));
+    if (room > 7.2 * static_cast<double>(words.size())) {
       picture.text((x(begin) + x(end)) / 2, 16, "text-anchor=\"middle\"", words);
-    } else {
-      picture.text(x(end), 16, "text-anchor=\"end\"", phase == Phase::update ? words : std::string(name_of(phase)));
+    } else if (i == report.events.size()) {
+      picture.text(x(end), 16, "text-anchor=\"end\"", words);
     }
   }
 
