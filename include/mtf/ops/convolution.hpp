@@ -20,8 +20,8 @@ namespace detail {
 
 /// In another order of the same dims; what is pending stays so.
 template <class E>
-[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
-  Ref<Value> result = reorder(engine, x, to);
+[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const Placement& to) {
+  Ref<Value> result = reorder(engine, x, engine.keep(to));
   result->block->pending = x->pending();
   return result;
 }
@@ -43,11 +43,11 @@ class ConvolutionGradient final : public Operation {
     E& engine = static_cast<E&>(gradient->backend());
     if (!sink.wants(0) && !sink.wants(1)) return;
     if (!transposed) {
-      const Ref<Value> dy = detail::reorder(engine, gradient, plan.small);
+      const Ref<Value> dy = detail::reorder(engine, gradient, engine.keep(plan.small));
       if (sink.wants(0)) sink.add(0, detail::convolve_back<E, T>(engine, plan, *dy->block, *filter_value->block, this->name));
       if (sink.wants(1)) add_filter(engine, detail::filter_gradient<E, T>(engine, plan, *slice, *dy->block), sink);
     } else {
-      const Ref<Value> whole = detail::reorder(engine, gradient, plan.big);
+      const Ref<Value> whole = detail::reorder(engine, gradient, engine.keep(plan.big));
       const Buffer dy = detail::fetch<E, T>(engine, plan.slice, whole->block, this->name);
       if (sink.wants(0)) {
         Ref<Value> dx = detail::convolve<E, T>(engine, plan, *dy, *filter_value->block);
@@ -67,8 +67,8 @@ template <class E, class T>
 [[nodiscard]] constexpr Array convolution(E& engine, const Array& x, const Array& filter, const SpatialList& spatial, const ConvolutionOptions& options,
                                           bool transposed) {
   const char* name = transposed ? "transposed_convolution" : "convolution";
-  const Placement& from = x.value->placement;
-  const Placement& weights = filter.value->placement;
+  const KeptPlacement& from = x.value->placement;
+  const KeptPlacement& weights = filter.value->placement;
   detail::require_numbers(name, "stride", options.stride, spatial.size());
   detail::require_numbers(name, "dilation", options.dilation, spatial.size());
   ShapeValue all = from.shape();
@@ -94,17 +94,17 @@ template <class E, class T>
   ShapeValue shape;
   for (const int position : mtf::detail::windowed_dims(from.shape(), weights.shape(), spatial)) shape.push_back(all[position]);
   require_legal(engine, name, shape);
-  const Placement to = place(engine.rules, shape);
+  const KeptPlacement& to = engine.place(shape);
   complete(*x.value, name);
   complete(*filter.value, name);
 
   detail::ConvolutionPlan plan = detail::plan_convolution(engine, transposed ? to : from, transposed ? from : to, weights, sliding);
-  const Ref<Value> matrix = detail::reorder(engine, filter.value, plan.filter);
+  const Ref<Value> matrix = detail::reorder(engine, filter.value, engine.keep(plan.filter));
   Buffer slice;
   Ref<Value> small;
   Array result;
   if (transposed) {
-    small = detail::reorder(engine, x.value, plan.small);
+    small = detail::reorder(engine, x.value, engine.keep(plan.small));
     result.value = detail::convolve_back<E, T>(engine, plan, *small->block, *matrix->block, name);
   } else {
     slice = detail::fetch<E, T>(engine, plan.slice, x.value->block, name);

@@ -28,7 +28,7 @@ template <class E, class T>
   mtf::detail::require_open(engine, name);
   if (!(temperature >= 0)) raise(name, "temperature " + std::to_string(temperature) + " is negative; 0 takes the largest logit");
   if (temperature == 0) return arg_extreme<E, T>(engine, x, dim, Combine::max, name);
-  const Placement& placement = x.value->placement;
+  const KeptPlacement& placement = x.value->placement;
   require_indices(name, placement.dims[placement.find(dim)]);
   complete(*x.value, name);
   const Ref<Value> uniform = random<E, T>(engine, placement, key, Distribution::uniform, 0, 1);
