@@ -54,10 +54,10 @@ struct Text {
 /// World that read it from a string. Names are compared by hash, then text.
 struct Name {
   Text text;
-  std::uint64_t hash;
+  std::uint64_t hash;  ///< `hash_text`; 0 of the empty name
 
   Name() = default;  // trivial: `Name{}` is empty, and a local without braces is not initialised
-  constexpr Name(std::string_view t) : text{t.data(), t.size()}, hash(hash_text(t)) {}
+  constexpr Name(std::string_view t) : text{t.data(), t.size()}, hash(t.empty() ? 0 : hash_text(t)) {}
   constexpr Name(const char* t) : Name(std::string_view(t)) {}
 
   friend constexpr bool operator==(const Name& a, const Name& b) {

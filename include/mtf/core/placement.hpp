@@ -139,7 +139,7 @@ MTF_NOINLINE [[nodiscard]] constexpr PlacedDim place(const PlacementRules& rules
   placed.name = dim.name;
   placed.extent = dim.extent;
   placed.axes = rules.axes_of(dim.name);
-  placed.parts = rules.mesh.size(set_of(placed.axes));
+  if (placed.axes.count != 0) placed.parts = rules.mesh.size(set_of(placed.axes));
   return placed;
 }
 

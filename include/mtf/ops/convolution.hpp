@@ -21,8 +21,8 @@ namespace detail {
 
 /// In another order of the same dims; what is pending stays so.
 template <class E>
-[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
-  Ref<Value> result = reorder(engine, x, to);
+[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const Placement& to) {
+  Ref<Value> result = reorder(engine, x, engine.keep(to));
   result->block->pending = x->pending();
   return result;
 }

@@ -59,7 +59,7 @@ class GatherGradient final : public Operation {
 template <class E, class T, class Id>
 [[nodiscard]] constexpr Array gather(E& engine, const Array& table, const Array& ids, const Name& dim) {
   constexpr const char* name = "gather";
-  const Placement& from = table.value->placement;
+  const KeptPlacement& from = table.value->placement;
   const int gathered = from.find(dim);
   const ShapeValue rest = minus(from.shape(), [&] { ShapeValue one; one.push_back({dim, 1}); return one; }());
   // Legality is that of the union, as for the einsum with a one-hot tensor that gather stands for.

@@ -11,7 +11,7 @@ namespace untyped {
 template <class E, class T>
 [[nodiscard]] constexpr Array nth_element(E& engine, const Array& x, const Name& dim, std::int64_t n, bool largest, const char* name) {
   mtf::detail::require_open(engine, name);
-  const Placement& from = x.value->placement;
+  const KeptPlacement& from = x.value->placement;
   const PlacedDim& along = from.dims[from.find(dim)];
   require_indices(name, along);
   if (n < 0 || n >= along.extent) {

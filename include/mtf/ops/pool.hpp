@@ -79,7 +79,7 @@ class PoolGradient final : public Operation {
 template <class E, class T>
 [[nodiscard]] constexpr Array pool(E& engine, const Array& x, const SpatialList& spatial, const PoolOptions& options, bool average) {
   const char* name = average ? "average_pool" : "max_pool";
-  const Placement& from = x.value->placement;
+  const KeptPlacement& from = x.value->placement;
   const PerDim& stride = options.stride.values.empty() ? options.window : options.stride;
   detail::require_numbers(name, "window", options.window, spatial.size());
   detail::require_numbers(name, "stride", stride, spatial.size());

@@ -120,7 +120,7 @@ template <class E, class T>
 template <class E, class T>
 [[nodiscard]] constexpr SelectionArrays top_k(E& engine, const Array& x, const Name& dim, const DimValue& k) {
   constexpr const char* name = "top_k";
-  const Placement& from = x.value->placement;
+  const KeptPlacement& from = x.value->placement;
   ShapeValue all = from.shape();
   all.push_back(k);
   require_legal(engine, name, all, false);

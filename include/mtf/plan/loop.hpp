@@ -65,6 +65,7 @@ MTF_NOINLINE [[nodiscard]] constexpr std::int64_t stride_of(const StridedShape& 
 
 /// Joins neighbouring dims that all operands walk through as one, and drops dims of extent 1: fewer and longer loops.
 MTF_NOINLINE [[nodiscard]] constexpr Loop collapse(const Loop& loop) {
+  if (loop.dims.count == 0) return loop;
   Loop result;
   result.operands = loop.operands;
   for (int i = 0; i < loop.dims.count; ++i) {
