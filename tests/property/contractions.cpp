@@ -24,6 +24,18 @@ Program draw_einsum(Draw& draw, const ShapeValue& dims) {
     p.kind = operands > 2 ? "einsum of three or four" : "einsum";
     p.unions = {all};
     p.terms = mtf::size_of(all);
+    p.sends = [=](const Slices& s) { return Collectives{s.sum(all, out)}; };
+    p.sends_back = [inputs = p.inputs, out](const Slices& s) {
+      Collectives sent;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        ShapeValue factors = out;
+        for (std::size_t j = 0; j < inputs.size(); ++j) {
+          if (j != i) factors = mtf::unite(factors, inputs[j].shape);
+        }
+        sent.push_back(s.sum(factors, inputs[i].shape));
+      }
+      return sent;
+    };
     p.run = [out](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::einsum<Engine, T>(e, xs, out)}; };
     p.naive = [out, all](const std::vector<Dense>& xs) {
       return std::vector<Dense>{sum(out, all, [&](const Index& i) {

@@ -30,6 +30,12 @@ Program mapped(Draw& draw, const ShapeValue& dims, const std::string& kind, cons
   p.unions = {all};
   p.differentiable = mtf::floating<R> && std::same_as<R, T>;
   p.terms = mtf::size_of(all);  // of the gradient of a broadcast operand
+  // An operand that is broadcast sums what comes back.
+  p.sends_back = [inputs = p.inputs, all](const Slices& s) {
+    Collectives sent;
+    for (const Input& input : inputs) sent.push_back(s.sum(all, input.shape));
+    return sent;
+  };
   p.run = [f, name](Engine& e, const std::vector<Array>& xs) {
     std::array<Array, N> operands;
     for (std::size_t i = 0; i < N; ++i) operands[i] = xs[i];

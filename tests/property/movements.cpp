@@ -24,6 +24,7 @@ Program along(Draw& draw, const ShapeValue& dims, const std::string& kind, std::
   p.inputs = {input_of<T>(x)};
   p.kind = kind;
   p.text = kind + " along " + std::string(d);
+  p.sends = p.sends_back = [d](const Slices& s) { return Collectives{s.exchange(d)}; };  // what is not in place, if d is split
   return p;
 }
 
@@ -52,6 +53,14 @@ Program draw_reshape(Draw& draw, const ShapeValue& dims) {
     p.inputs = {input_of<T>(x)};
     p.kind = "reshape";
     p.text = "reshape to " + mtf::describe(to);
+    p.sends = p.sends_back = [=](const Slices& s) {  // one collective at most for each axis that splits either
+      const mtf::AxisSet over = s.axes(x) | s.axes(to);
+      Collectives sent;
+      for (int axis = 0; axis < 3; ++axis) {
+        if (over.has(axis)) sent.push_back({.any_axes = true, .may = true, .any_kind = true});
+      }
+      return sent;
+    };
     p.unions = {to};
     p.run = [to](Engine&, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::reshape(xs[0], to, "reshape")}; };
     p.naive = [to](const std::vector<Dense>& xs) { return std::vector<Dense>{{to, xs[0].elements}}; };
@@ -87,6 +96,13 @@ Program shifting_by(Draw& draw, const ShapeValue& dims) {
   std::int64_t extent = 0;
   Program p = along<T>(draw, dims, "dynamic_shift", d, extent);
   const bool wrap = draw.chance(50);
+  p.sends = p.sends_back = [d](const Slices& s) {  // x whole along d
+    Collectives sent;
+    for (int axis = 0; axis < 3; ++axis) {
+      if (s.axes(d).has(axis)) sent.push_back({.kind = mtf::Collective::all_gather, .axes = mtf::AxisSet::of(axis)});
+    }
+    return sent;
+  };
   p.inputs.push_back({some_of(draw, without(p.inputs[0].shape, d), 60), type_of<Offset>, Content::integers, -extent - 1, extent + 1});
   p.run = [=](Engine& e, const std::vector<Array>& xs) {
     return std::vector<Array>{mtf::untyped::dynamic_shift<Engine, T, Offset>(e, xs[0], xs[1], Name(d), {.wrap = wrap})};
@@ -127,6 +143,7 @@ Program draw_slice(Draw& draw, const ShapeValue& dims) {
     const DimValue to{Name("n"), draw.number(1, (extent - 1 - begin) / stride + 1)};
     p.text += fmt::format(" from {} by {}, {} of them", begin, stride, to.extent);
     p.unions = {replaced(p.inputs[0].shape, d, to)};
+    p.sends_back = [to](const Slices& s) { return Collectives{s.exchange(to.name.text)}; };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::slice<Engine, T>(e, xs[0], Name(d), begin, stride, to)};
     };
@@ -147,6 +164,7 @@ Program draw_pad(Draw& draw, const ShapeValue& dims) {
     const DimValue to{Name("n"), before + extent + after};
     p.text += fmt::format(" with {} and {}", before, after);
     p.unions = {replaced(p.inputs[0].shape, d, to)};
+    p.sends_back = [to](const Slices& s) { return Collectives{s.exchange(to.name.text)}; };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::pad<Engine, T>(e, xs[0], Name(d), before, after, to)};
     };
@@ -174,6 +192,11 @@ Program draw_split(Draw& draw, const ShapeValue& dims) {
     }
     for (const DimValue& part : parts) p.unions.push_back(replaced(p.inputs[0].shape, d, part));
     p.text += fmt::format(" into {} parts", parts.size());
+    p.sends_back = [parts](const Slices& s) {
+      Collectives sent;
+      for (const DimValue& part : parts) sent.push_back(s.exchange(part.name.text));
+      return sent;
+    };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       const auto results = mtf::untyped::split<Engine, T>(e, xs[0], Name(d), parts);
       std::vector<Array> arrays;
@@ -198,6 +221,7 @@ Program draw_unstack(Draw& draw, const ShapeValue& dims) {
     std::string_view d;
     std::int64_t extent = 0;
     Program p = along<T>(draw, dims, "unstack", d, extent);
+    p.sends_back = nullptr;  // every rank has every part
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       const auto results = mtf::untyped::unstack<Engine, T>(e, xs[0], Name(d));
       std::vector<Array> arrays;
@@ -233,6 +257,12 @@ Program draw_concat(Draw& draw, const ShapeValue& dims) {
     }
     const ShapeValue out = replaced(x, d, to);
     p.unions = {out};
+    p.sends = [joined](const Slices& s) {
+      ShapeValue from_dims;
+      for (const DimValue& dim : joined) from_dims.push_back(dim);
+      return Collectives{s.exchange(from_dims)};
+    };
+    p.sends_back = [](const Slices& s) { return Collectives{s.exchange("n")}; };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::concat<Engine, T>(e, "concat", xs, from, to, out)};
     };
@@ -260,6 +290,7 @@ Program draw_stack(Draw& draw, const ShapeValue& dims) {
     p.kind = "stack";
     p.text = fmt::format("stack of {}", to.extent);
     p.unions = {out};
+    p.sends_back = [](const Slices& s) { return Collectives{s.exchange("n")}; };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       const std::vector<Name> none(xs.size());
       return std::vector<Array>{mtf::untyped::concat<Engine, T>(e, "stack", xs, none, to, out)};
@@ -287,6 +318,7 @@ Program draw_halo(Draw& draw, const ShapeValue& dims) {
     p.kind = "halo_exchange";
     p.text = fmt::format("halo_exchange of {} and {} around blocks {} of {}, wrap {}", left, right, blocks, size, wrap);
     p.unions = {replaced(x, size, to)};
+    p.sends = p.sends_back = [blocks](const Slices& s) { return Collectives{s.exchange(blocks)}; };
     p.terms = 2 + (left + right) / extent + (left + right) / (extent * count);  // copies of an element, which its gradient sums
     p.legal = [=](const mtf::PlacementRules& rules) { return rules.axes_of(Name(size)).empty() && rules.axes_of(to.name).empty(); };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {

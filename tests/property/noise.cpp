@@ -77,6 +77,10 @@ Program draw_sample(Draw& draw, const ShapeValue& dims) {
     p.kind = "sample_with_temperature";
     p.text = fmt::format("sample along {} with temperature {}", d, temperature);
     p.differentiable = false;
+    p.sends = [=](const Slices& s) {  // those of argmax
+      const Sent row = s.sum(x, without(x, d));
+      return Collectives{row, row};
+    };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::sample_with_temperature<Engine, T>(e, xs[0], Name(d), temperature, key)};
     };

@@ -193,6 +193,58 @@ struct Input {
   std::int64_t low = -4, high = 4;
 };
 
+/// A collective that an operation sends for a reason: what is not listed must not be sent. Groups of one rank are left out.
+struct Sent {
+  mtf::Collective kind{};
+  mtf::AxisSet axes{};      ///< nothing is sent if there are none, unless any will do
+  std::int64_t count = -1;  ///< elements; -1: any number
+  bool any_axes = false;
+  bool may = false;         ///< or nothing, where all that is needed may be at hand
+  bool any_kind = false;
+};
+using Collectives = std::vector<Sent>;
+
+/// How a layout cuts shapes.
+class Slices {
+ public:
+  explicit Slices(const mtf::PlacementRules& rules) : rules_(rules) {}
+  /// The axes of more than one rank that split the dims.
+  [[nodiscard]] mtf::AxisSet axes(const ShapeValue& shape) const {
+    mtf::AxisSet result;
+    for (const DimValue& dim : shape) {
+      for (const std::int8_t axis : rules_.axes_of(dim.name)) {
+        if (rules_.mesh.axes[axis].size > 1) result |= mtf::AxisSet::of(axis);
+      }
+    }
+    return result;
+  }
+  [[nodiscard]] mtf::AxisSet axes(std::string_view name) const {
+    ShapeValue one;
+    one.push_back({Name(name), 1});
+    return axes(one);
+  }
+  [[nodiscard]] std::int64_t local(const ShapeValue& shape) const { return mtf::place(rules_, shape).local_size(); }
+  [[nodiscard]] std::int64_t parts(mtf::AxisSet axes) const { return rules_.mesh.size(axes); }
+
+  /// A sum over what splits `from` and not `to`: one allreduce of the slice of `to`.
+  [[nodiscard]] Sent sum(const ShapeValue& from, const ShapeValue& to) const { return reduction(axes(from) - axes(to), to); }
+  [[nodiscard]] Sent reduction(mtf::AxisSet over, const ShapeValue& to) const {
+    return {.kind = mtf::Collective::all_reduce, .axes = over, .count = local(to)};
+  }
+  /// One exchange at most, if any of these dims is split.
+  [[nodiscard]] Sent exchange(const ShapeValue& dims) const {
+    return {.kind = mtf::Collective::exchange, .axes = axes(dims), .any_axes = !axes(dims).empty(), .may = true};
+  }
+  [[nodiscard]] Sent exchange(std::string_view name) const {
+    ShapeValue one;
+    one.push_back({Name(name), 1});
+    return exchange(one);
+  }
+
+ private:
+  mtf::PlacementRules rules_;
+};
+
 /// One drawn operation: on arrays of a world, and naively on dense ones.
 struct Program {
   std::string kind;    ///< what must occur among the cases that ran
@@ -202,6 +254,7 @@ struct Program {
   std::function<std::vector<Dense>(const std::vector<Dense>&)> naive;
   std::vector<ShapeValue> unions;  ///< lists of dims that must be legal together, beside each input alone
   std::function<bool(const mtf::PlacementRules&)> legal;  ///< what must hold besides, if anything
+  std::function<Collectives(const Slices&)> sends, sends_back;  ///< forward, with results complete, and in the gradient; none if not set
   std::int64_t terms = 1;     ///< of the longest sum
   int roundings = 2;          ///< to the element type: of each rank's part of a pending sum, and of the result
   bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients

@@ -137,6 +137,7 @@ struct Results {
   std::vector<ShapeValue> shapes;
   std::vector<Host> values;
   std::vector<Host> gradients;  ///< of the inputs that have one, in order
+  std::vector<mtf::CollectivePlan> sent, sent_back;
 };
 
 Results results_of(World& world, const Program& program, const std::vector<Host>& inputs) {
@@ -153,8 +154,15 @@ Results results_of(World& world, const Program& program, const std::vector<Host>
     });
     xs.back().node = nodes.back();
   }
+  world.counters().tracing = true;
+  const auto sent_since = [&](std::size_t start) {
+    return std::vector<mtf::CollectivePlan>(world.counters().trace.begin() + static_cast<std::ptrdiff_t>(start), world.counters().trace.end());
+  };
+  std::size_t start = world.counters().trace.size();
   const std::vector<Array> ys = program.run(engine, xs);
   Results results;
+  for (const Array& y : ys) mtf::complete(*y.value, "test");
+  results.sent = sent_since(start);
   for (const Array& y : ys) {
     results.types.push_back(y.value->type());
     results.shapes.push_back(y.value->placement.shape());
@@ -172,9 +180,11 @@ Results results_of(World& world, const Program& program, const std::vector<Host>
         loss = loss.value ? mtf::untyped::map<Engine, T, T>(engine, "add", mtf::functions::Add{}, std::array<Array, 2>{loss, part}) : part;
       }
       REQUIRE_MESSAGE(loss.node, program.text, ": the result joined no graph");
-      for (const auto& gradient : mtf::GradientPass::run(loss.node, nodes, mtf::keep_graph::no, mtf::unused::error)) {
-        results.gradients.push_back(elements_of(engine, *gradient));
-      }
+      start = world.counters().trace.size();
+      const auto gradients = mtf::GradientPass::run(loss.node, nodes, mtf::keep_graph::no, mtf::unused::error);
+      for (const auto& gradient : gradients) mtf::complete(*gradient, "test");
+      results.sent_back = sent_since(start);
+      for (const auto& gradient : gradients) results.gradients.push_back(elements_of(engine, *gradient));
     }
   });
   return results;
@@ -284,6 +294,36 @@ struct Judge {
   }
 };
 
+/// What was sent and not foreseen, or foreseen and not sent; empty if all is well.
+std::string surprise(const World& world, const std::vector<mtf::CollectivePlan>& sent, Collectives expected) {
+  const mtf::MeshValue& mesh = world.mesh();
+  const auto text = [&](mtf::Collective kind, mtf::AxisSet over, std::int64_t count) {
+    std::string names_of_axes;
+    for (int i = 0; i < mesh.rank(); ++i) {
+      if (over.has(i)) names_of_axes += mesh.axes[i].name.text;
+    }
+    return fmt::format("{} over {} of {}", mtf::name_of(kind), names_of_axes, count);
+  };
+  for (const mtf::CollectivePlan& plan : sent) {
+    mtf::AxisSet over;
+    for (int i = 0; i < mesh.rank(); ++i) {
+      if (plan.axes.has(i) && mesh.axes[i].size > 1) over |= mtf::AxisSet::of(i);
+    }
+    if (over.empty()) continue;
+    bool found = false;
+    for (std::size_t i = 0; i < expected.size() && !found; ++i) {
+      const Sent& e = expected[i];
+      found = (e.any_kind || e.kind == plan.collective) && (e.any_axes || e.axes == over) && (e.count < 0 || e.count == plan.count);
+      if (found) expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (!found) return "unforeseen " + text(plan.collective, over, plan.count);
+  }
+  for (const Sent& e : expected) {
+    if (!e.may && !e.axes.empty()) return "missing " + text(e.kind, e.axes, e.count);
+  }
+  return {};
+}
+
 /// Whether all ranks have the same results, bit for bit.
 bool equal_on_all_ranks(const Results& results) {
   std::uint64_t hash = mtf::hash_text({});
@@ -337,6 +377,12 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
     const Results results = results_of(world, program, inputs);
     CHECK_MESSAGE(world.verify_replicas(), what, ": the sequence of collectives differs between ranks");
     CHECK_MESSAGE(equal_on_all_ranks(results), what, ": replicas differ");
+    const Slices slices(world.engine().rules);
+    const auto foreseen = [&](const auto& sends) { return sends ? sends(slices) : Collectives{}; };
+    CHECK_MESSAGE(surprise(world, results.sent, foreseen(program.sends)) == "", what);
+    if (!results.gradients.empty()) {
+      CHECK_MESSAGE(surprise(world, results.sent_back, foreseen(program.sends_back)) == "", what, ", gradient");
+    }
     ++ran[program.kind];
     // All ranks have the same, so one of them compares, while the others go on.
     if (static_cast<std::uint64_t>(support::rank_of_process()) != number % static_cast<std::uint64_t>(ranks())) continue;

@@ -15,6 +15,7 @@ Program draw_reduce_sum(Draw& draw, const ShapeValue& dims) {
     p.kind = "reduce_sum";
     p.text = "reduce_sum to " + mtf::describe(kept);
     p.terms = mtf::size_of(x);
+    p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
     p.run = [kept, factor](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::reduce_sum<Engine, T>(e, xs[0], kept, factor, "reduce_sum")};
     };
@@ -34,6 +35,7 @@ Program draw_reduce_extreme(Draw& draw, const ShapeValue& dims) {
     p.inputs = {{x, type_of<T>, draw.chance(50) ? Content::integers : Content::normal}};
     p.kind = "reduce_max, reduce_min";
     p.text = (largest ? "reduce_max to " : "reduce_min to ") + mtf::describe(kept);
+    p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
     p.run = [kept, largest](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::reduce_extreme<Engine, T>(e, xs[0], kept, largest ? mtf::Combine::max : mtf::Combine::min, "reduce_extreme")};
     };
@@ -50,6 +52,7 @@ Program draw_reduce_logical(Draw& draw, const ShapeValue& dims) {
   p.inputs = {{x, ElementType::boolean, Content::integers, 0, 1}};
   p.kind = "reduce_all, reduce_any";
   p.text = (all ? "reduce_all to " : "reduce_any to ") + mtf::describe(kept);
+  p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
   p.run = [kept, all](Engine& e, const std::vector<Array>& xs) {
     mtf::require_legal(e, "reduce_logical", kept);
     const auto combine = all ? mtf::Combine::logical_and : mtf::Combine::logical_or;
@@ -71,6 +74,7 @@ Program draw_broadcast(Draw& draw, const ShapeValue& dims) {
     p.text = "broadcast to " + mtf::describe(to);
     p.unions = {to};
     p.terms = mtf::size_of(to);
+    p.sends_back = [=](const Slices& s) { return Collectives{s.sum(to, x)}; };
     p.run = [to](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::broadcast<Engine, T>(e, xs[0], to)}; };
     p.naive = [to](const std::vector<Dense>& xs) { return std::vector<Dense>{make(to, [&](const Index& i) { return xs[0](i); })}; };
     return p;
@@ -94,6 +98,9 @@ Program draw_softmax(Draw& draw, const ShapeValue& dims) {
     p.kind = "softmax";
     p.text = fmt::format("softmax {} along {}{}", static_cast<int>(kind), d, with_extra ? " with an extra logit" : "");
     p.terms = mtf::size_of(x);
+    const auto row = [=](const Slices& s) { return s.sum(x, without(x, d)); };
+    p.sends = [=](const Slices& s) { return Collectives{row(s), row(s)}; };  // the largest, the sum
+    if (kind != SoftmaxKind::logsumexp) p.sends_back = [=](const Slices& s) { return Collectives{row(s)}; };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       mtf::Ref<mtf::Value> extra;
       if (with_extra) extra = mtf::detail::Elements<Engine, T>::filled(e, mtf::Placement{}, T(0.5));
@@ -125,6 +132,10 @@ Program loss(Draw& draw, const ShapeValue& dims) {
   p.kind = "cross_entropy";
   p.text = fmt::format("cross_entropy over {}", d);
   p.terms = mtf::size_of(x);
+  p.sends = [=](const Slices& s) {  // the largest, the sum, the target's logit
+    const Sent row = s.sum(x, without(x, d));
+    return Collectives{row, row, row};
+  };
   p.run = [=](Engine& e, const std::vector<Array>& xs) {
     return std::vector<Array>{mtf::untyped::cross_entropy<Engine, T, Id>(e, xs[0], xs[1], Name(d), options)};
   };
@@ -158,6 +169,10 @@ Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
     p.kind = "cumsum";
     p.text = fmt::format("cumsum along {}, exclusive {}, reverse {}", d, options.exclusive, options.reverse);
     p.terms = extent_of(x, d);
+    p.sends = p.sends_back = [=](const Slices& s) {  // the totals of the ranks
+      const mtf::AxisSet over = s.axes(d);
+      return Collectives{{.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(without(x, d)) * s.parts(over)}};
+    };
     p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::cumsum<Engine, T>(e, xs[0], Name(d), options)}; };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {

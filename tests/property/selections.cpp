@@ -28,6 +28,14 @@ std::vector<Dense> selected(const Dense& x, std::string_view d, const ShapeValue
           make(shape, [&](const Index& i) { return Scalar(static_cast<double>(index_of(i))); })};
 }
 
+/// What finding the first `count` elements of each row sends: values and indices of as many from each rank.
+Collectives search(const Slices& s, const ShapeValue& x, std::string_view d, std::int64_t count) {
+  const mtf::AxisSet over = s.axes(d);
+  const std::int64_t own = std::min(count, extent_of(x, d) / s.parts(over));
+  const Sent gathered{.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(without(x, d)) * own * s.parts(over)};
+  return {gathered, gathered};
+}
+
 /// A program over a dim of one input, with ties in half of the cases.
 template <class T>
 Program of_rows(Draw& draw, const ShapeValue& dims, const std::string& kind, std::string_view& d) {
@@ -54,6 +62,9 @@ Program draw_top_k(Draw& draw, const ShapeValue& dims) {
     all.push_back(k);
     p.unions = {all};
     p.text += fmt::format(", k {}", k.extent);
+    const ShapeValue x = p.inputs[0].shape;
+    p.sends = [=](const Slices& s) { return search(s, x, d, k.extent); };
+    p.sends_back = [=](const Slices& s) { return Collectives{s.reduction(s.axes("k"), x)}; };  // each rank has placed its part of k
     p.run = [=](Engine& e, const std::vector<Array>& xs) { return both(mtf::untyped::top_k<Engine, T>(e, xs[0], Name(d), k)); };
     p.naive = [=](const std::vector<Dense>& xs) {
       ShapeValue shape = without(xs[0].shape, d);
@@ -69,6 +80,15 @@ Program draw_sort(Draw& draw, const ShapeValue& dims) {
     std::string_view d;
     Program p = of_rows<T>(draw, dims, "sort", d);
     const auto direction = draw.chance(50) ? mtf::order::ascending : mtf::order::descending;
+    const ShapeValue x = p.inputs[0].shape;
+    // The ranks share the rows out if they can: the slice there, values and indices back. Else each has all rows.
+    const auto sends = [=](const Slices& s, std::size_t trips) {
+      const mtf::AxisSet over = s.axes(d);
+      if (s.local(without(x, d)) % s.parts(over) == 0) return Collectives(trips, {.kind = mtf::Collective::all_to_all, .axes = over, .count = s.local(x)});
+      return Collectives{{.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(x) * s.parts(over)}};
+    };
+    p.sends = [=](const Slices& s) { return sends(s, 3); };
+    p.sends_back = [=](const Slices& s) { return sends(s, 2); };
     p.run = [=](Engine& e, const std::vector<Array>& xs) { return both(mtf::untyped::sort<Engine, T>(e, xs[0], Name(d), direction)); };
     p.naive = [=](const std::vector<Dense>& xs) { return selected(xs[0], d, xs[0].shape, d, direction == mtf::order::descending, 0); };
     return p;
@@ -81,6 +101,10 @@ Program draw_arg_extreme(Draw& draw, const ShapeValue& dims) {
     Program p = of_rows<T>(draw, dims, "argmax, argmin", d);
     const bool largest = draw.chance(50);
     p.differentiable = false;
+    p.sends = [d, x = p.inputs[0].shape](const Slices& s) {  // the extremes, and who has them
+      const Sent row = s.sum(x, without(x, d));
+      return Collectives{row, row};
+    };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::arg_extreme<Engine, T>(e, xs[0], Name(d), largest ? mtf::Combine::max : mtf::Combine::min, "arg_extreme")};
     };
@@ -96,6 +120,7 @@ Program draw_nth_element(Draw& draw, const ShapeValue& dims) {
     const std::int64_t n = draw.number(0, extent_of(p.inputs[0].shape, d) - 1);
     const bool largest = draw.chance(50);
     p.text += fmt::format(", n {}, largest {}", n, largest);
+    p.sends = [d, n, x = p.inputs[0].shape](const Slices& s) { return search(s, x, d, n + 1); };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::nth_element<Engine, T>(e, xs[0], Name(d), n, largest, "nth_element")};
     };
@@ -119,6 +144,9 @@ Program looking_up(Draw& draw, const ShapeValue& dims) {
   ShapeValue all = table;
   p.unions = {mtf::unite(all, ids)};
   p.terms = mtf::size_of(mtf::unite(ids, table));  // rows that meet in the gradient
+  const ShapeValue out = mtf::unite(ids, without(table, d));
+  p.sends = [=](const Slices& s) { return Collectives{s.reduction(s.axes(d), out)}; };
+  p.sends_back = [=](const Slices& s) { return Collectives{s.sum(out, table)}; };
   p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::gather<Engine, T, Id>(e, xs[0], xs[1], Name(d))}; };
   p.naive = [=](const std::vector<Dense>& xs) {
     return std::vector<Dense>{make(mtf::unite(ids, without(table, d)), [&](const Index& i) {

@@ -46,6 +46,19 @@ mtf::SpatialList list_of(const std::vector<Sliding>& spatial, bool with_windows)
   return list;
 }
 
+/// One exchange at most for each spatial dim that is split, and the others.
+Collectives exchanges(const Slices& s, const std::vector<Sliding>& spatial, Collectives others) {
+  for (const Sliding& dim : spatial) {
+    ShapeValue both;
+    both.push_back({Name(dim.input), dim.in});
+    both.push_back({Name(dim.output), dim.out});
+    others.push_back(s.exchange(both));
+  }
+  return others;
+}
+/// A sum over some axes, at most one.
+Sent at_most_one_sum(const Slices& s, const ShapeValue& of) { return {.kind = mtf::Collective::all_reduce, .count = s.local(of), .any_axes = true, .may = true}; }
+
 Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
   return with_type<double, float, mtf::bfloat16, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) {
     Program p;
@@ -91,6 +104,10 @@ Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
     for (const Sliding& s : spatial) p.text += fmt::format(" {} (window {}, stride {}, dilation {})", s.input, s.size, s.stride, s.dilation);
     p.text += padding == mtf::Padding::same ? ", same," : ", valid,";
     p.terms = std::max(mtf::size_of(x), mtf::size_of(out)) * mtf::size_of(filter);
+    p.sends = [=](const Slices& s) { return exchanges(s, spatial, {at_most_one_sum(s, out)}); };
+    p.sends_back = [=](const Slices& s) {
+      return exchanges(s, spatial, {at_most_one_sum(s, x), at_most_one_sum(s, filter)});
+    };
     p.legal = [=](const mtf::PlacementRules& rules) {
       for (const Sliding& s : spatial) {
         if (!rules.axes_of(Name(s.window)).empty()) return false;
@@ -155,6 +172,8 @@ Program pooling(Draw& draw, const ShapeValue& dims, bool average) {
   for (const Sliding& s : spatial) p.text += fmt::format(" {} (window {}, stride {})", s.input, s.size, s.stride);
   p.terms = area;
   if (average) p.roundings = 3;
+  p.sends = [=](const Slices& s) { return exchanges(s, spatial, {}); };
+  p.sends_back = [=](const Slices& s) { return exchanges(s, spatial, {at_most_one_sum(s, x)}); };
   p.legal = [=](const mtf::PlacementRules& rules) {
     return mtf::detail::check_windows(rules, all, list_of(spatial, false)).empty() && mtf::check(rules, out, true).empty();
   };

@@ -60,82 +60,40 @@ struct LogicalNot {
 // not_equal. No communication; a sum is completed first. A bool has no gradient.
 
 /// x < y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto less(const X& x, const Y& y) {
-  return detail::map_checked(detail::checked<X, Y>{}, "less", functions::Less{}, x, y);
-}
-template <operand X, scalar C>
-constexpr auto less(const X& x, C c) {
-  return detail::map_right(detail::fitting<X, C>{}, "less", functions::Less{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto less(C c, const X& x) {
-  return detail::map_left(detail::fitting<X, C>{}, "less", functions::Less{}, c, x);
+  return detail::map_pair(detail::fitting_pair<X, Y>{}, "less", functions::Less{}, x, y);
 }
 /// x > y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto greater(const X& x, const Y& y) {
-  return detail::map_checked(detail::checked<X, Y>{}, "greater", functions::Greater{}, x, y);
-}
-template <operand X, scalar C>
-constexpr auto greater(const X& x, C c) {
-  return detail::map_right(detail::fitting<X, C>{}, "greater", functions::Greater{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto greater(C c, const X& x) {
-  return detail::map_left(detail::fitting<X, C>{}, "greater", functions::Greater{}, c, x);
+  return detail::map_pair(detail::fitting_pair<X, Y>{}, "greater", functions::Greater{}, x, y);
 }
 /// x <= y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto less_equal(const X& x, const Y& y) {
-  return detail::map_checked(detail::checked<X, Y>{}, "less_equal", functions::LessEqual{}, x, y);
-}
-template <operand X, scalar C>
-constexpr auto less_equal(const X& x, C c) {
-  return detail::map_right(detail::fitting<X, C>{}, "less_equal", functions::LessEqual{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto less_equal(C c, const X& x) {
-  return detail::map_left(detail::fitting<X, C>{}, "less_equal", functions::LessEqual{}, c, x);
+  return detail::map_pair(detail::fitting_pair<X, Y>{}, "less_equal", functions::LessEqual{}, x, y);
 }
 /// x >= y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto greater_equal(const X& x, const Y& y) {
-  return detail::map_checked(detail::checked<X, Y>{}, "greater_equal", functions::GreaterEqual{}, x, y);
-}
-template <operand X, scalar C>
-constexpr auto greater_equal(const X& x, C c) {
-  return detail::map_right(detail::fitting<X, C>{}, "greater_equal", functions::GreaterEqual{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto greater_equal(C c, const X& x) {
-  return detail::map_left(detail::fitting<X, C>{}, "greater_equal", functions::GreaterEqual{}, c, x);
+  return detail::map_pair(detail::fitting_pair<X, Y>{}, "greater_equal", functions::GreaterEqual{}, x, y);
 }
 /// x == y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto equal(const X& x, const Y& y) {
-  return detail::map_checked(detail::checked<X, Y>{}, "equal", functions::Equal{}, x, y);
-}
-template <operand X, scalar C>
-constexpr auto equal(const X& x, C c) {
-  return detail::map_right(detail::fitting<X, C>{}, "equal", functions::Equal{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto equal(C c, const X& x) {
-  return detail::map_left(detail::fitting<X, C>{}, "equal", functions::Equal{}, c, x);
+  return detail::map_pair(detail::fitting_pair<X, Y>{}, "equal", functions::Equal{}, x, y);
 }
 /// x != y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto not_equal(const X& x, const Y& y) {
-  return detail::map_checked(detail::checked<X, Y>{}, "not_equal", functions::NotEqual{}, x, y);
-}
-template <operand X, scalar C>
-constexpr auto not_equal(const X& x, C c) {
-  return detail::map_right(detail::fitting<X, C>{}, "not_equal", functions::NotEqual{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto not_equal(C c, const X& x) {
-  return detail::map_left(detail::fitting<X, C>{}, "not_equal", functions::NotEqual{}, c, x);
+  return detail::map_pair(detail::fitting_pair<X, Y>{}, "not_equal", functions::NotEqual{}, x, y);
 }
 /// Both; bool tensors.
 template <operand X, operand Y>

@@ -55,12 +55,14 @@ struct not_divisible {
 };
 
 namespace detail {
-template <class X>
-using number_elements = std::conditional_t<!std::same_as<element_of<X>, bool>, Checked, not_divisible<element_of<X>>>;
-template <class X, class C>
-using number_and_fitting = std::conditional_t<!std::same_as<element_of<X>, bool>, fitting<X, C>, not_divisible<element_of<X>>>;
-template <class Checked>
-constexpr bool is_good = std::same_as<Checked, detail::Checked>;
+template <class X, class Y>
+struct DivisionCheck {
+  using type = std::conditional_t<std::same_as<element_of<X>, bool>, not_divisible<element_of<X>>, fitting_pair<X, Y>>;
+};
+template <scalar C, operand X>
+struct DivisionCheck<C, X> : DivisionCheck<X, C> {};
+template <class X, class Y>
+using dividing = typename DivisionCheck<X, Y>::type;
 }  // namespace detail
 
 // Element-wise with Python's rule: the quotient is rounded down and the remainder has the sign of the divisor, so that
@@ -69,38 +71,16 @@ constexpr bool is_good = std::same_as<Checked, detail::Checked>;
 // communication; gradients take the result as a constant.
 
 /// The largest whole number not above x / y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto floor_divide(const X& x, const Y& y) {
-  if constexpr (!detail::is_good<detail::number_elements<X>>) {
-    return poisoned(detail::number_elements<X>{});
-  } else {
-    return detail::map_checked(detail::checked<X, Y>{}, "floor_divide", functions::FloorDivide{}, x, y);
-  }
-}
-template <operand X, scalar C>
-constexpr auto floor_divide(const X& x, C c) {
-  return detail::map_right(detail::number_and_fitting<X, C>{}, "floor_divide", functions::FloorDivide{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto floor_divide(C c, const X& x) {
-  return detail::map_left(detail::number_and_fitting<X, C>{}, "floor_divide", functions::FloorDivide{}, c, x);
+  return detail::map_pair(detail::dividing<X, Y>{}, "floor_divide", functions::FloorDivide{}, x, y);
 }
 /// x - floor_divide(x, y) * y.
-template <operand X, operand Y>
+template <class X, class Y>
+  requires operands_or_number<X, Y>
 constexpr auto mod(const X& x, const Y& y) {
-  if constexpr (!detail::is_good<detail::number_elements<X>>) {
-    return poisoned(detail::number_elements<X>{});
-  } else {
-    return detail::map_checked(detail::checked<X, Y>{}, "mod", functions::Modulo{}, x, y);
-  }
-}
-template <operand X, scalar C>
-constexpr auto mod(const X& x, C c) {
-  return detail::map_right(detail::number_and_fitting<X, C>{}, "mod", functions::Modulo{}, x, c);
-}
-template <scalar C, operand X>
-constexpr auto mod(C c, const X& x) {
-  return detail::map_left(detail::number_and_fitting<X, C>{}, "mod", functions::Modulo{}, c, x);
+  return detail::map_pair(detail::dividing<X, Y>{}, "mod", functions::Modulo{}, x, y);
 }
 
 }  // namespace v0

@@ -9,6 +9,10 @@ inline namespace v0 {
 template <class X>
 concept scalar = std::is_arithmetic_v<std::remove_cvref_t<X>>;
 
+/// Two tensors, or a tensor and a host number in either order.
+template <class X, class Y>
+concept operands_or_number = (operand<X> && (operand<Y> || scalar<Y>)) || (scalar<X> && operand<Y>);
+
 template <class Element, class Number>
 struct number_loses_fraction {
   static_assert(always_false<Element>, "mtf: an integer tensor and a floating-point number would lose the fraction; cast<float>(x) first, or give "
@@ -55,6 +59,22 @@ using real = std::conditional_t<floating<element_of<X>>, Checked, not_floating<e
 template <class X>
 using boolean = std::conditional_t<std::same_as<element_of<X>, bool> || any_poisoned<X>, Checked, not_boolean<element_of<X>>>;
 
+// Of two tensors, whether they go together; of a tensor and a number, whether the number fits.
+template <class X, class Y>
+struct PairCheck {
+  using type = checked<X, Y>;
+};
+template <operand X, scalar C>
+struct PairCheck<X, C> {
+  using type = fitting<X, C>;
+};
+template <scalar C, operand X>
+struct PairCheck<C, X> {
+  using type = fitting<X, C>;
+};
+template <class X, class Y>
+using fitting_pair = typename PairCheck<X, Y>::type;
+
 /// The number as an element. An integer that the element type does not hold is an error: it would silently be another one.
 template <class T, class C>
 [[nodiscard]] constexpr T number_as(const char* name, C c) {
@@ -84,6 +104,22 @@ constexpr poisoned map_right(Reason, const char*, const Ignored&...) {
 }
 template <class Reason, class... Ignored>
 constexpr poisoned map_left(Reason, const char*, const Ignored&...) {
+  return {};
+}
+
+/// f of two tensors, or of a tensor and a number.
+template <class F, class X, class Y>
+constexpr auto map_pair(Checked, const char* name, const F& f, const X& x, const Y& y) {
+  if constexpr (scalar<Y>) {
+    return map_right(Checked{}, name, f, x, y);
+  } else if constexpr (scalar<X>) {
+    return map_left(Checked{}, name, f, x, y);
+  } else {
+    return map_named(name, f, x, y);
+  }
+}
+template <class Reason, class F, class X, class Y>
+constexpr poisoned map_pair(Reason, const char*, const F&, const X&, const Y&) {
   return {};
 }
 
