@@ -1,6 +1,7 @@
 // What a training run cost.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,22 +15,28 @@ class StepTrace {
  public:
   explicit StepTrace(const Options& options) : path_(options.trace), begin_(options.trace_after), end_(options.trace_after + options.trace_steps) {}
 
-  /// Before a step of this number, and after the last. Collective.
+  /// Before the step of this number. Collective.
   template <class World>
   void before(World& world, std::int64_t step) {
     if (path_.empty()) return;
     if (step == begin_) world.start_tracing();
-    if (step == end_) finish(world);
+    if (step == end_) write(world);
   }
+  /// After the last step. Collective.
   template <class World>
-  void finish(World& world) {
-    if (path_.empty() || !world.engine().tracing) return;
-    world.stop_tracing();
-    write_trace(path_, world.records(), world.mesh(), world.comm());
-    mtf::print(world, "{} records of a rank are in the trace {}\n", world.records().size(), path_);
+  void finish(World& world, std::int64_t steps) {
+    if (path_.empty()) return;
+    if (steps <= begin_) mtf::print(world, "note: the run ended before step {}, where the trace was to begin\n", begin_ + 1);
+    if (world.engine().tracing) write(world);
+    if (steps > begin_) mtf::print(world, "trace of {} steps in {}: {} records of a rank\n", std::min(steps, end_) - begin_, path_, world.records().size());
   }
 
  private:
+  template <class World>
+  void write(World& world) {
+    world.stop_tracing();
+    write_trace(path_, world.records(), world.mesh(), world.comm());
+  }
   static void write_trace(const std::string& path, const std::vector<mtf::Record>& records, const mtf::MeshValue& mesh, MPI_Comm comm);
 
   std::string path_;

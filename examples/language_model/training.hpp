@@ -143,7 +143,7 @@ void train(World& world, const Options& options) {
     }
   }
   progress.finish();
-  trace.finish(world);
+  trace.finish(world, done);
   mtf::print(world, "trained {} steps in {:.1f} s\n", done, elapsed);
   mtf::print(world, "{}", costs_text(world.counters(), world.mesh(), world.engine().pool().peak_bytes(), world.comm()));
   const double held_out_bits = bits_per_byte(world, model, text, held_out);

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -246,6 +247,21 @@ std::vector<std::string> collectives(AnyWorld& world) {
     result.push_back(fmt::format("{} over {} of {}", record.plan, axes, record.count));
   }
   return result;
+}
+inline std::string text_of(const mtf::Record& record) {
+  return fmt::format("{} {}{}: {} of {}, axes {:b}, work {}, bytes {}, count {}, wire {}, for {}", record.operation, record.occurrence,
+                     record.is_gradient ? ", gradient" : "", record.plan, mtf::name_of(record.type), record.axes.bits, record.work, record.bytes,
+                     record.count, record.wire_bytes, record.subject);
+}
+/// The same records in the same order.
+inline void check_same_work(const std::vector<mtf::Record>& done, const std::vector<mtf::Record>& planned, const std::string& place) {
+  CHECK(!done.empty());
+  for (std::size_t i = 0; i < std::min(done.size(), planned.size()); ++i) {
+    if (!same_work(done[i], planned[i])) CHECK_MESSAGE(text_of(done[i]) == text_of(planned[i]), place, ", record ", i);
+    CHECK(done[i].begin <= done[i].end);
+    if (i > 0) CHECK(done[i - 1].end <= done[i].begin);
+  }
+  CHECK_MESSAGE(done.size() == planned.size(), place);
 }
 inline std::string joined(const std::vector<std::string>& lines) {
   std::string text;

@@ -240,22 +240,6 @@ std::vector<std::string> step_of(W& world) {
   return sent;
 }
 
-std::string text_of(const mtf::Record& record) {
-  return fmt::format("{} {}{}: {} of {}, axes {:b}, work {}, bytes {}, count {}, wire {}, for {}", record.operation, record.occurrence,
-                     record.is_gradient ? ", gradient" : "", record.plan, mtf::name_of(record.type), record.axes.bits, record.work, record.bytes,
-                     record.count, record.wire_bytes, record.subject);
-}
-/// The same records in the same order.
-void check_same_work(const std::vector<mtf::Record>& done, const std::vector<mtf::Record>& planned, const std::string& place) {
-  CHECK(!done.empty());
-  for (std::size_t i = 0; i < std::min(done.size(), planned.size()); ++i) {
-    if (!same_work(done[i], planned[i])) CHECK_MESSAGE(text_of(done[i]) == text_of(planned[i]), place, ", record ", i);
-    CHECK(done[i].begin <= done[i].end);
-    if (i > 0) CHECK(done[i - 1].end <= done[i].begin);
-  }
-  CHECK_MESSAGE(done.size() == planned.size(), place);
-}
-
 }  // namespace
 
 TEST_CASE("optimizers have the reference's numbers, on one rank and split") {

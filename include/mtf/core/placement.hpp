@@ -159,7 +159,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
   for (int i = 0; i < rules.mesh.rank(); ++i) splitter.push_back(-1);
   int distinct = 0;
   for (int i = 0; i < dims.size(); ++i) {
-    const int first = find(dims, dims[i].name);
+    int first = 0;  // where the name occurs first, at i itself at the latest
+    while (!(dims[first].name == dims[i].name)) ++first;
     if (first < i) {
       const bool known = dims[i].extent != dynamic && dims[first].extent != dynamic;
       if (names_are_unique) {

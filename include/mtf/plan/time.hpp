@@ -28,8 +28,8 @@ struct Machine {
   double double_multiply_adds_per_second = 1.5e10;
   double bytes_per_second = 1e10;      ///< of local memory: read and written by element-wise work
   double seconds_per_operation = 1e-6; ///< to start one plan: planning, memory, launch
-  AxisSpeed any_axis;                  ///< of axes that `axes` does not name
-  InlineVector<AxisSpeed, max_axes> axes;
+  AxisSpeed any_axis{};                ///< of axes that `axes` does not name
+  InlineVector<AxisSpeed, max_axes> axes{};
 
   [[nodiscard]] constexpr const AxisSpeed& axis(std::string_view name) const {
     for (const AxisSpeed& speed : axes) {
