@@ -1,6 +1,7 @@
 // A byte-level Transformer language model, trained on a text file under a layout of the user's choice.
 #include <optional>
 
+#include "choose_layout.hpp"
 #include "options.hpp"
 #include "training.hpp"
 
@@ -22,6 +23,7 @@ void train_on(const Options& options) {
 int start(int argc, char** argv) {
   Options options;
   if (const std::optional<int> code = read_options(argc, argv, MPI_COMM_WORLD, options)) return *code;
+  if (options.layout == "auto") choose_layout(options, MPI_COMM_WORLD);
   if (options.layout == "single") {
     train_on<Mesh, Single>(options);
   } else if (options.layout == "data") {

@@ -22,8 +22,9 @@ std::optional<int> read_options(int argc, char** argv, MPI_Comm comm, Options& o
   CLI::App app("Trains a byte-level Transformer language model on a text file.");
   app.option_defaults()->always_capture_default();
   app.add_option("--text", options.text, "text file")->required();
-  app.add_option("--layout", options.layout, "single, data, model, grid, or rules such as \"batch:rows;d_ff:cols\"");
+  app.add_option("--layout", options.layout, "single, data, model, grid, auto (the cheapest by estimate), or rules such as \"batch:rows;d_ff:cols\"");
   app.add_option("--mesh", options.mesh, "axes and sizes, \"rows:2;cols:2\"; by default from the layout and the number of ranks");
+  app.add_option("--machine", options.machine, "for --layout auto: the file that bench/calibrate wrote");
   app.add_option("--steps", options.steps, "training steps")->check(CLI::PositiveNumber);
   app.add_option("--minutes", options.minutes, "train no longer than this; 0 is no limit")->check(CLI::NonNegativeNumber);
   app.add_option("--learning-rate", options.learning_rate, "peak learning rate of Adam")->check(CLI::PositiveNumber);
@@ -53,6 +54,6 @@ std::optional<int> read_options(int argc, char** argv, MPI_Comm comm, Options& o
     return rank == 0 ? app.exit(error) : (error.get_exit_code() == 0 ? 0 : 1);
   }
   const bool compiled_in = options.layout == "single" || options.layout == "data" || options.layout == "model" || options.layout == "grid";
-  if (options.mesh.empty()) options.mesh = default_mesh(compiled_in ? options.layout : "grid", ranks);
+  if (options.mesh.empty() && options.layout != "auto") options.mesh = default_mesh(compiled_in ? options.layout : "grid", ranks);
   return std::nullopt;
 }

@@ -10,6 +10,7 @@
 struct Options {
   std::string text;
   std::string layout = "data";
+  std::string machine;  // file of a Machine, for --layout auto
   std::string mesh;
   std::int64_t steps = 6000;
   double minutes = 0;  // 0: no limit

@@ -71,6 +71,21 @@ void check_training() {
 
 }  // namespace
 
+TEST_CASE("a world starts with the mesh and the layout that a search found") {
+  // Every rank searches for itself and finds the same.
+  mtf::SearchOptions options{.machine = FastWires::machine, .mesh_axes = 3};
+  const mtf::FoundLayout best = mtf::search(program, support::ranks(), options).best();
+  const std::string mesh = best.mesh_text();
+  const std::string layout = best.layout_text();
+  mtf::World<mtf::dynamic_mesh, mtf::dynamic_layout> world{MPI_COMM_WORLD, {.mesh = mesh, .layout = layout}};
+  mtf::World<OneRank, mtf::Layout<>> alone{MPI_COMM_SELF};
+  const std::vector<double> losses = train(world);
+  const std::vector<double> expected = train(alone);
+  for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i] == doctest::Approx(expected[i]).epsilon(1e-9));
+  CHECK(best.mesh.size() == support::ranks());
+  if (support::ranks() > 1) CHECK(!layout.empty());
+}
+
 TEST_CASE("a model trains under its best layout") {
   if (support::ranks() != 4) return;
   check_training<FastWires>();

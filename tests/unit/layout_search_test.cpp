@@ -26,6 +26,7 @@ struct J : mtf::Dim<"j"> {};
 struct W : mtf::Dim<"w"> {};
 struct S : mtf::Dim<"s"> {};
 struct P : mtf::Dim<"p"> {};
+struct M : mtf::Dim<"m"> {};
 
 mtf::MeshValue mesh_of(std::initializer_list<std::int64_t> sizes) {
   constexpr std::string_view names[]{"rows", "cols", "planes"};
@@ -131,7 +132,35 @@ struct TwoLayers {
   }
 };
 
-struct M : mtf::Dim<"m"> {};
+/// A program put together at random: each bit adds operations.
+struct Random {
+  unsigned pieces;
+  std::int64_t batch, inputs, hidden, outputs;
+
+  void operator()(auto& world) const {
+    using World = std::remove_reference_t<decltype(world)>;
+    const B b{batch};
+    const I i{inputs};
+    const H h{hidden};
+    const O o{outputs};
+    auto x = mtf::variable<float>(world, "x", mtf::init::zeros, b, i);
+    auto w = mtf::variable<float>(world, "w", mtf::init::zeros, i, h);
+    auto u = mtf::variable<float>(world, "u", mtf::init::zeros, h, o);
+    mtf::Tensor<World, float, B, H> y = mtf::einsum<B, H>(x, w);
+    mtf::Tensor<World, float> loss = mtf::reduce_mean(mtf::square(y));
+    if ((pieces & 1U) != 0) loss = loss + mtf::reduce_mean(mtf::square(mtf::einsum<B, O>(mtf::relu(y), u)));
+    if ((pieces & 2U) != 0) loss = loss + mtf::reduce_mean(mtf::softmax<H>(y) * y);
+    if ((pieces & 4U) != 0) loss = loss + mtf::reduce_mean(mtf::einsum<I, O>(x, y, u));
+    if ((pieces & 8U) != 0) loss = loss + mtf::reduce_max(mtf::reduce_sum<B>(x));
+    if ((pieces & 16U) != 0) loss = loss + mtf::reduce_mean(mtf::square(mtf::reshape(y, K{batch * hidden}) + mtf::ones<float>(world, K{batch * hidden})));
+    if ((pieces & 32U) != 0) loss = loss + mtf::reduce_mean(mtf::square(mtf::rename<H, J>(y) + mtf::ones<float>(world, J{hidden})));
+    if ((pieces & 64U) != 0) loss = loss + mtf::reduce_mean(mtf::square(mtf::einsum<I, H>(x, y) + w));
+    auto [dw, dx] = mtf::gradients(loss, w, x);
+    w.assign_sub(dw);
+    x.assign_sub(dx);
+  }
+};
+
 struct N : mtf::Dim<"n"> {};
 
 /// Microbatches, gathers and selections.
@@ -359,6 +388,21 @@ TEST_CASE("the search finds what enumeration by dry runs finds, on random machin
     check_against_enumeration(TwoLayers{extent(), 3 * extent(), extent()}, mesh_of({2, 2}), options);
     check_against_enumeration(TwoLayers{3 * extent(), extent(), extent()}, mesh_of({2, 3, 2}), options);
     if (round < 4) check_against_enumeration(Many{4 * extent(), 2 * extent(), 4}, mesh_of({2, 2}), options);
+  }
+}
+
+TEST_CASE("the search finds what enumeration finds for random programs") {
+  std::mt19937 random(13);
+  const auto extent = [&] { return (1 + static_cast<std::int64_t>(random() % 3)) << (random() % 3); };
+  for (int round = 0; round < 12; ++round) {
+    const Random step{static_cast<unsigned>(random() % 128), extent(), extent(), extent(), extent()};
+    CAPTURE(step.pieces);
+    mtf::SearchOptions options;
+    options.machine.float_multiply_adds_per_second = std::ldexp(1e6, static_cast<int>(random() % 12));
+    if (round % 3 == 0) options.objective = mtf::Objective::wire_bytes;
+    check_against_enumeration(step, mesh_of({2, 3}), options);
+    options.several_axes = true;
+    check_against_enumeration(step, mesh_of({2, 2}), options);
   }
 }
 

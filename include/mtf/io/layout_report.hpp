@@ -54,7 +54,7 @@ namespace detail {
 [[nodiscard]] inline std::string_view unit_of(const CostTerm& term) {
   if (term.kind == CostTerm::Kind::collective) return "bytes on the wire";
   if (term.kind == CostTerm::Kind::memory) return "bytes";
-  return term.work == contraction_name ? "multiply-adds" : "element operations";
+  return term.work == contraction_name ? "multiply-adds" : "bytes read and written";
 }
 
 /// Why a runner-up is none better.

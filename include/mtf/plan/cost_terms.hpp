@@ -12,7 +12,7 @@ struct CostTerm {
   std::string_view work{};    ///< name of the plan, of Kind::work
   Collective collective{};    ///< of Kind::collective
   AxisSet axes{};             ///< of Kind::collective, in the mesh of the cost that has the term
-  double amount = 0;          ///< multiply-adds or element operations, bytes on the wire, bytes of memory
+  double amount = 0;          ///< multiply-adds of contractions, bytes that other work reads and writes, bytes on the wire, bytes of memory
   double other_amount = 0;    ///< the same of the cost compared with
   double difference = 0;      ///< what the term adds to the objective, less what it adds in the cost compared with
 };
@@ -71,8 +71,9 @@ template <class Objective>
   for (int i = 0; i < loser.work_costs.size(); ++i) {
     const WorkCost& row = loser.work_costs[i];
     const int other = detail::find_work(winner, row.name);
-    CostTerm term{.kind = CostTerm::Kind::work, .work = row.name, .amount = static_cast<double>(row.work)};
-    if (other >= 0) term.other_amount = static_cast<double>(winner.work_costs[other].work);
+    std::int64_t WorkCost::* const amount = row.name == contraction_name ? &WorkCost::work : &WorkCost::bytes;
+    CostTerm term{.kind = CostTerm::Kind::work, .work = row.name, .amount = static_cast<double>(row.*amount)};
+    if (other >= 0) term.other_amount = static_cast<double>(winner.work_costs[other].*amount);
     term.difference = detail::share_of_work(loser, i, objective) - detail::share_of_work(winner, other, objective);
     offer(term);
   }

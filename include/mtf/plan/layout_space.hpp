@@ -51,7 +51,7 @@ class LayoutSpace {
   MeshValue mesh;
   InlineVector<SpaceDim, max_rules> dims;  ///< those with a choice, the ones with most work first: bounds then decide early
   double candidates = 1;                   ///< all assignments of axes to the dims considered, the illegal ones included
-  bool overflowed = false;                 ///< more dims with a choice than a layout has rules
+  bool overflowed = false;                 ///< more dims with a choice than a layout has rules, or more choices than 64 for a dim
 
   /// Dims of `options` that the survey does not know and axes that the mesh does not have are ignored here; who takes them from a user
   /// reports them. The axes of fixed rules are the mesh's.
@@ -193,12 +193,17 @@ class LayoutSpace {
     double choices = 1;
     for (int axis = 0; axis < axes; ++axis) choices = options.several_axes ? choices * 2 : choices + 1;
     candidates *= choices;
-    const std::uint32_t last = std::uint32_t{1} << mesh.rank();
-    for (std::uint32_t bits = 1; known.whole == nullptr && bits < last && !dim.choices.full(); ++bits) {
-      const AxisSet set{bits};
+    const std::uint64_t last = std::uint64_t{1} << mesh.rank();
+    for (std::uint64_t bits = 1; known.whole == nullptr && bits < last; ++bits) {
+      const AxisSet set{static_cast<std::uint32_t>(bits)};
       const bool is_single = (bits & (bits - 1)) == 0;
       if (!(set - usable).empty() || (!is_single && !options.several_axes)) continue;
-      if (known.divisor % mesh.size(set) == 0) dim.choices.push_back(set);
+      if (known.divisor % mesh.size(set) != 0) continue;
+      if (dim.choices.size() + 1 == dim.choices.capacity) {
+        overflowed = true;
+        break;
+      }
+      dim.choices.push_back(set);
     }
     dim.choices.push_back({});
   }

@@ -10,6 +10,7 @@
 #include <mtf/plan/cost_terms.hpp>
 #include <mtf/plan/layout_search.hpp>
 #include <mtf/plan/objective.hpp>
+#include <mtf/tensor/error.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -29,6 +30,22 @@ struct SearchOptions {
   std::vector<std::string_view> axis_names{};  ///< of `search`: of the first, second, ... axis; beyond them "mesh_0", "mesh_1", ...
 };
 
+namespace detail {
+
+/// In the notation that parse_layout reads, in quotes for messages.
+[[nodiscard]] inline std::string text_of(const LayoutValue& layout) {
+  std::string text;
+  for (const Rule& rule : layout.rules) {
+    if (!text.empty()) text += ";";
+    text += std::string(rule.dim.text) + ":";
+    for (int i = 0; i < rule.axes.size(); ++i) text += (i > 0 ? "," : "") + std::string(rule.axes[i].text);
+  }
+  return "\"" + text + "\"";
+}
+[[nodiscard]] inline std::string without_quotes(const std::string& text) { return text.substr(1, text.size() - 2); }
+
+}  // namespace detail
+
 /// A layout with its cost. Names refer to the texts that the step's dims, the mesh and the options hold.
 struct FoundLayout {
   MeshValue mesh;
@@ -37,6 +54,9 @@ struct FoundLayout {
   Cost cost;
   CostTerm loses_by;  ///< of a runner-up: the term that makes most of its distance to the best
 
+  /// What a world of a dynamic_layout and dynamic_mesh takes, "batch:rows;hidden:cols" and "rows:2;cols:2".
+  [[nodiscard]] std::string layout_text() const { return detail::without_quotes(detail::text_of(layout)); }
+  [[nodiscard]] std::string mesh_text() const { return detail::without_quotes(describe(mesh)); }
   [[nodiscard]] PlacementRules rules() const {
     Violations none;
     return resolve(layout, mesh, none);

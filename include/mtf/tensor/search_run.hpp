@@ -18,16 +18,6 @@ namespace detail {
   raise(mesh == nullptr ? std::string(operation) : operation + (" on mesh " + describe(*mesh)), text);
 }
 
-[[nodiscard]] inline std::string text_of(const LayoutValue& layout) {
-  std::string text;
-  for (const Rule& rule : layout.rules) {
-    if (!text.empty()) text += ";";
-    text += std::string(rule.dim.text) + ":";
-    for (int i = 0; i < rule.axes.size(); ++i) text += (i > 0 ? "," : "") + std::string(rule.axes[i].text);
-  }
-  return "\"" + text + "\"";
-}
-
 /// One search over some meshes.
 class SearchRun {
  public:
