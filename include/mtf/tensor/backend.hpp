@@ -36,7 +36,8 @@ struct Block : Counted {
   std::int64_t outer = 1;  ///< of a scattered block
   std::int64_t inner = 1;
 
-  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory) : Counted{}, backend(&home), data(memory), bytes(size), type(element_type) {}
+  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory)
+      : Counted{}, backend(&home), data(memory), bytes(size), type(element_type) {}
 
   [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
   [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }

@@ -1,0 +1,179 @@
+// The contraction behind einsum, without types and gradient.
+#pragma once
+
+#include <mtf/ops/reduce.hpp>
+#include <mtf/plan/contraction.hpp>
+
+namespace mtf {
+inline namespace v0 {
+
+namespace untyped {
+
+namespace detail {
+
+template <class E>
+[[nodiscard]] constexpr Ref<Value> reorder(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
+  if (&x.object->placement == &to) return x;
+  Ref<Value> result = make_value(engine, to, x->type());
+  engine.copy(plan_copy(engine, to, x->placement), *result->block, *x->block);
+  return result;
+}
+
+/// How two slices are contracted.
+struct PairPlan {
+  const KeptPlacement *a_summed, *b_summed;  ///< without the dims that one operand alone has
+  const KeptPlacement *a, *b, *c;            ///< in an order that BLAS takes
+  bool is_direct;                            ///< all are as they come
+  ContractionPlan plan;
+};
+
+MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const KeptPlacement& first, const KeptPlacement& second,
+                                                        const KeptPlacement& to, bool may_pack) {
+  const auto presum = [&](const Placement& x, const Placement& partner) -> const KeptPlacement& {
+    ShapeValue wanted = to.shape();
+    for (const PlacedDim& dim : partner.dims) {
+      if (!contains(wanted, dim.name)) wanted.push_back({dim.name, dim.extent});
+    }
+    return backend.keep(mtf::detail::kept_dims(x, {}, wanted));
+  };
+  PairPlan pair;
+  pair.a = pair.a_summed = &presum(first, second);
+  pair.b = pair.b_summed = &presum(second, *pair.a);
+  pair.c = &to;
+  pair.plan = plan_contraction(row_major(to), row_major(*pair.a), row_major(*pair.b));
+  constexpr std::int64_t worth_packing = 4096;  // multiply-adds; below, the strided loop is as fast as the copies
+  if (may_pack && !pair.plan.is_gemm && pair.plan.work() > worth_packing) {
+    const Placement a = mtf::detail::ordered(*pair.a, *pair.b, to, true);
+    const Placement b = mtf::detail::ordered(*pair.b, *pair.a, to, false);
+    Placement c;
+    for (const PlacedDim& dim : a.dims) {
+      if (to.find(dim.name) >= 0) c.dims.push_back(dim);
+    }
+    for (const PlacedDim& dim : b.dims) {
+      if (to.find(dim.name) >= 0 && c.find(dim.name) < 0) c.dims.push_back(dim);
+    }
+    pair.a = &backend.keep(a);
+    pair.b = &backend.keep(b);
+    pair.c = &backend.keep(c);
+    pair.plan = plan_contraction(row_major(c), row_major(a), row_major(b));
+  }
+  pair.is_direct = pair.a == &first && pair.b == &second && pair.c == &to;
+  return pair;
+}
+
+/// Local contraction of two slices to the dims of `to`; dims of one operand alone are summed first.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second, const KeptPlacement& to) {
+  const PairPlan& pair = engine.plans.template get<PairPlan>(
+      PlanKey(first.object->placement.number, second.object->placement.number, to.number, floating<T> ? 1 : 0),
+      [&] { return plan_pair(engine, first->placement, second->placement, to, floating<T>); });
+  if (pair.is_direct) {
+    Ref<Value> c = make_value(engine, to, element_type_of<T>::value);
+    engine.run(pair.plan, out<T>(c), in<T>(first), in<T>(second));
+    return c;
+  }
+  const Ref<Value> a = reorder(engine, sum_to<E, T>(engine, first, *pair.a_summed), *pair.a);
+  const Ref<Value> b = reorder(engine, sum_to<E, T>(engine, second, *pair.b_summed), *pair.b);
+  const Ref<Value> c = make_value(engine, *pair.c, element_type_of<T>::value);
+  engine.run(pair.plan, out<T>(c), in<T>(a), in<T>(b));
+  return reorder(engine, c, to);
+}
+
+/// The operands of an einsum.
+using Factors = InlineVector<const Ref<Value>*, Operation::max_inputs>;
+
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> contract_all(E& engine, const Factors& xs, const KeptPlacement& to) {
+  AxisSet split;
+  for (int i = 0; i < xs.count; ++i) split.bits |= xs.items[i]->object->placement.split_axes().bits;
+  Ref<Value> result;
+  if (xs.count == 1) {
+    if ((*xs[0])->placement == to) return *xs[0];
+    result = sum_to<E, T>(engine, *xs[0], to);
+  } else if (xs.count == 2) {
+    result = contract_pair<E, T>(engine, *xs.items[0], *xs.items[1], to);
+  } else {
+    result = *xs[0];
+    for (int i = 1; i < xs.size(); ++i) {
+      ShapeValue wanted = to.shape();
+      for (int j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, (*xs[j])->placement.shape());
+      const KeptPlacement* next = &to;
+      if (i + 1 < xs.size()) next = &engine.keep(mtf::detail::kept_dims(result->placement, (*xs[i])->placement, wanted));
+      result = contract_pair<E, T>(engine, result, *xs[i], *next);
+    }
+  }
+  result.object->block.object->pending.bits = split.bits & ~to.split_axes().bits;
+  return result;
+}
+
+/// The key of a plan for values and one more placement: seven values at most.
+[[nodiscard]] constexpr PlanKey key_of(const KeptPlacement& first, const Factors& xs) {
+  unsigned numbers[7]{};
+  for (int i = 0; i < xs.count; ++i) numbers[i] = xs.items[i]->object->placement.number;
+  return PlanKey(first.number, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]);
+}
+
+struct LegalUnion {};
+
+MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const char* name, const Factors& xs, const ShapeValue& shape) {
+  ShapeValue all = shape;
+  for (const Ref<Value>* x : xs) {
+    for (const PlacedDim& dim : (*x)->placement.dims) {
+      const int known = find(all, dim.name);
+      if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back({dim.name, dim.extent});
+    }
+  }
+  require_legal(backend, name, all, false);
+  return {};
+}
+
+/// Where the result of an einsum lives, if its operands go together.
+[[nodiscard]] constexpr const KeptPlacement& place_einsum(Backend& backend, const char* name, const Factors& xs, const ShapeValue& shape) {
+  mtf::detail::require_open(backend, name);
+  const KeptPlacement* to = backend.placements.find(shape);
+  if (to == nullptr || xs.count > 7) {
+    (void)require_union(backend, name, xs, shape);
+    return backend.place(shape);
+  }
+  (void)backend.plans.get<LegalUnion>(key_of(*to, xs), [&] { return require_union(backend, name, xs, shape); });
+  return *to;
+}
+
+/// The dims of `whole` that some factor has.
+[[nodiscard]] constexpr const KeptPlacement& dims_reached(Backend& backend, const KeptPlacement& whole, const Factors& factors) {
+  struct Reached {
+    const KeptPlacement* placement;
+  };
+  const auto reached = [&] {
+    ShapeValue known;
+    for (const Ref<Value>* factor : factors) known = unite(known, (*factor)->placement.shape());
+    return Reached{&backend.keep(mtf::detail::kept_dims(whole, {}, known))};
+  };
+  if (factors.count > 7) return *reached().placement;
+  return *backend.plans.get<Reached>(key_of(whole, factors), reached).placement;
+}
+
+}  // namespace detail
+
+/// Contraction of complete values to the dims of `to`, all of which some operand has. Local; pending over the axes of the
+/// split dims summed out. More than two operands go pairwise from the left, keeping the dims that are still needed.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> contract(E& engine, const detail::Factors& xs, const KeptPlacement& to) {
+  if constexpr (std::same_as<T, bfloat16>) {
+    // BLAS knows float and double: products are made, summed and kept between operands in float, and rounded once.
+    InlineVector<Ref<Value>, Operation::max_inputs> floats;
+    detail::Factors pointers;
+    for (const Ref<Value>* x : xs) {
+      floats.push_back(convert<E, float, bfloat16>(engine, *x));
+      pointers.push_back(&floats.back());
+    }
+    return settle(engine, detail::contract_all<E, float>(engine, pointers, to));
+  } else {
+    return detail::contract_all<E, T>(engine, xs, to);
+  }
+}
+
+}  // namespace untyped
+
+}  // namespace v0
+}  // namespace mtf
