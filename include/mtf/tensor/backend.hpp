@@ -40,7 +40,8 @@ struct Block : Counted {
   std::int64_t inner = 1;
   const char* summed_by = "";  ///< while tracing: the operation that made these partial sums
 
-  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory) : Counted{}, backend(&home), data(memory), bytes(size), type(element_type) {}
+  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory)
+      : Counted{}, backend(&home), data(memory), bytes(size), type(element_type) {}
 
   [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
   [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }

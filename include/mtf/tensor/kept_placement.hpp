@@ -1,6 +1,9 @@
 // KeptPlacement: a placement that its backend keeps, so that its address stands for it.
 #pragma once
 
+#include <cstdint>
+#include <utility>
+
 #include <mtf/core/placement.hpp>
 #include <mtf/plan/loop.hpp>
 

@@ -69,7 +69,12 @@ class Node : public Counted {
   Node* next_dead = nullptr;
 
   constexpr Node(Backend& home, const KeptPlacement& where, const ElementOperations* operations)
-      : Counted{}, backend(&home), id(home.next_id++), placement(where), elements(operations), scope(home.scope == nullptr ? 0 : home.scope->number) {}
+      : Counted{},
+        backend(&home),
+        id(home.next_id++),
+        placement(where),
+        elements(operations),
+        scope(home.scope == nullptr ? 0 : home.scope->number) {}
   constexpr ~Node();
 };
 
