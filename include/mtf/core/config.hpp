@@ -22,6 +22,10 @@
 #define MTF_COLD
 #endif
 
+// Whether a constant expression is evaluated now. A macro, because clang counts what std::is_constant_evaluated does as steps of the
+// evaluation, and the smallest functions ask.
+#define MTF_CONSTANT_EVALUATED __builtin_is_constant_evaluated()
+
 namespace mtf {
 inline namespace v0 {}
 }  // namespace mtf

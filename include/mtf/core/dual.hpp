@@ -76,7 +76,7 @@ MTF_FUNCTION T cos(T x) {
 /// Square root, also in constant expressions (Newton's method there).
 template <std::floating_point T>
 MTF_FUNCTION constexpr T sqrt(T x) {
-  if (std::is_constant_evaluated()) {
+  if (MTF_CONSTANT_EVALUATED) {
     if (!(x > 0)) return x == 0 ? x : T(0) / T(0);
     T guess = x > 1 ? x : T(1);
     for (T next = (guess + x / guess) / 2; next < guess; next = (guess + x / guess) / 2) guess = next;

@@ -47,17 +47,9 @@ concept element = requires { element_type_of<T>::value; };
 template <class T>
 concept floating = element<T> && std::floating_point<computed<T>>;
 
-[[nodiscard]] constexpr std::int64_t bytes_of(ElementType type) {
-  switch (type) {
-    case ElementType::float32:
-    case ElementType::int32: return 4;
-    case ElementType::float64:
-    case ElementType::int64: return 8;
-    case ElementType::boolean: return 1;
-    case ElementType::bfloat16: return 2;
-  }
-  return 0;
-}
+/// Bytes of an element, in the order of ElementType.
+inline constexpr std::int64_t element_sizes[] = {4, 8, 4, 8, 1, 2};
+[[nodiscard]] constexpr std::int64_t bytes_of(ElementType type) { return element_sizes[static_cast<int>(type)]; }
 
 [[nodiscard]] constexpr std::string_view name_of(ElementType type) {
   switch (type) {

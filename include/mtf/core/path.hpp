@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include <mtf/core/inline_vector.hpp>
 #include <mtf/core/name.hpp>
@@ -18,12 +19,23 @@ class Scope {
  public:
   constexpr Scope() = default;
   constexpr Scope(std::string_view text) { append(text); }
-  constexpr Scope(const char* text) : Scope(std::string_view(text)) {}
+  constexpr Scope(const char* text) { append(text); }
 
   [[nodiscard]] constexpr std::string_view view() const { return {text_.items, static_cast<std::size_t>(text_.size())}; }
+  /// `hash_text(view())`
+  [[nodiscard]] constexpr std::uint64_t hash() const { return hash_; }
+
+  friend constexpr bool operator==(const Scope& a, const Scope& b) {
+    return a.hash_ == b.hash_ && a.text_.count == b.text_.count && (MTF_CONSTANT_EVALUATED || a.view() == b.view());
+  }
 
   friend constexpr Scope operator/(Scope scope, std::string_view part) {
-    if (!scope.text_.empty()) scope.append("/");
+    if (!scope.text_.empty()) scope.append('/');
+    scope.append(part);
+    return scope;
+  }
+  friend constexpr Scope operator/(Scope scope, const char* part) {
+    if (!scope.text_.empty()) scope.append('/');
     scope.append(part);
     return scope;
   }
@@ -34,18 +46,25 @@ class Scope {
       digits.push_back(static_cast<char>('0' + rest % 10));
       rest /= 10;
     } while (rest != 0);
-    if (!scope.text_.empty()) scope.append("/");
-    for (int i = digits.size() - 1; i >= 0; --i) scope.append({&digits[i], 1});
+    if (!scope.text_.empty()) scope.append('/');
+    for (int i = digits.size() - 1; i >= 0; --i) scope.append(digits[i]);
     return scope;
   }
 
  private:
+  constexpr void append(char next) {
+    if (text_.count + 1 < text_.capacity) hash_ = (hash_ ^ static_cast<unsigned char>(text_.items[text_.count++] = next)) * hash_factor;
+  }
   constexpr void append(std::string_view part) {
-    for (const char c : part) {
-      if (text_.size() + 1 < text_.capacity) text_.push_back(c);
+    for (const char next : part) append(next);
+  }
+  constexpr void append(const char* part) {
+    for (; *part != '\0' && text_.count + 1 < text_.capacity; ++part) {
+      hash_ = (hash_ ^ static_cast<unsigned char>(text_.items[text_.count++] = *part)) * hash_factor;
     }
   }
   InlineVector<char, 160> text_;  // ends with a NUL
+  std::uint64_t hash_ = hash_of_nothing;
 };
 
 /// Names a stream of random numbers. Values depend on (seed, stream, global element index) only, so a key is a value
@@ -55,15 +74,22 @@ struct Key {
   std::uint64_t stream = hash_text({});
 
   friend constexpr Key operator/(Key key, std::string_view part) {
-    key.stream = hash_text(part, hash_text("/", key.stream));
+    key.append('/');
+    for (const char next : part) key.append(next);
+    return key;
+  }
+  friend constexpr Key operator/(Key key, const char* part) {
+    for (key.append('/'); *part != '\0'; ++part) key.stream = (key.stream ^ static_cast<unsigned char>(*part)) * hash_factor;
     return key;
   }
   friend constexpr Key operator/(Key key, std::integral auto number) {
-    char bytes[8];
-    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i) & 0xFFU);
-    key.stream = hash_text({bytes, 8}, hash_text("#", key.stream));
+    key.append('#');
+    for (int i = 0; i < 8; ++i) key.append(static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i) & 0xFFU));
     return key;
   }
+
+ private:
+  constexpr void append(char next) { stream = (stream ^ static_cast<unsigned char>(next)) * hash_factor; }
 };
 
 /// The root of all streams of a seed: `mtf::seed{1}`.

@@ -27,8 +27,8 @@ struct PlacementRules {
 
   /// The axes that split `dim`; empty when no rule names it.
   [[nodiscard]] constexpr AxisList axes_of(const Name& dim) const {
-    for (const Resolved& rule : rules) {
-      if (rule.dim == dim) return rule.axes;
+    for (int i = 0; i < rules.count; ++i) {
+      if (rules.items[i].dim.hash == dim.hash && rules.items[i].dim == dim) return rules.items[i].axes;
     }
     return {};
   }
@@ -83,8 +83,8 @@ struct Placement {
 
   [[nodiscard]] constexpr int rank() const { return dims.size(); }
   [[nodiscard]] constexpr int find(const Name& name) const {
-    for (int i = 0; i < dims.size(); ++i) {
-      if (dims[i].name == name) return i;
+    for (int i = 0; i < dims.count; ++i) {
+      if (dims.items[i].name.hash == name.hash && dims.items[i].name == name) return i;
     }
     return -1;
   }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <new>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 #include <mtf/core/config.hpp>
 
@@ -45,26 +45,107 @@ class Recycler {
 
 }  // namespace detail
 
-/// An allocator on the recycler, for vectors that every step makes anew.
+/// A vector whose memory is recycled, for what every step makes anew. Its iterators are pointers: those of std::vector take ten times
+/// the steps in constant expressions.
 template <class T>
-struct Recycled {
+class RecycledVector {
+ public:
   using value_type = T;
-  constexpr Recycled() = default;
-  template <class U>
-  constexpr Recycled(const Recycled<U>&) {}
 
-  [[nodiscard]] constexpr T* allocate(std::size_t count) {
-    if (std::is_constant_evaluated()) return std::allocator<T>().allocate(count);
+  constexpr RecycledVector() = default;
+  constexpr explicit RecycledVector(std::size_t count) { resize(count); }
+  constexpr RecycledVector(const RecycledVector& other) { append(other); }
+  constexpr RecycledVector(RecycledVector&& other) noexcept : items_(other.items_), size_(other.size_), capacity_(other.capacity_) {
+    other.items_ = nullptr;
+    other.size_ = other.capacity_ = 0;
+  }
+  constexpr RecycledVector& operator=(const RecycledVector& other) {
+    if (this == &other) return *this;
+    clear();
+    append(other);
+    return *this;
+  }
+  constexpr RecycledVector& operator=(RecycledVector&& other) noexcept {
+    std::swap(items_, other.items_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  constexpr ~RecycledVector() {
+    if (items_ != nullptr) release();
+  }
+
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+  [[nodiscard]] constexpr bool empty() const { return size_ == 0; }
+  [[nodiscard]] constexpr T* data() { return items_; }
+  [[nodiscard]] constexpr const T* data() const { return items_; }
+  [[nodiscard]] constexpr T* begin() { return items_; }
+  [[nodiscard]] constexpr T* end() { return items_ + size_; }
+  [[nodiscard]] constexpr const T* begin() const { return items_; }
+  [[nodiscard]] constexpr const T* end() const { return items_ + size_; }
+  constexpr T& operator[](std::size_t i) { return items_[i]; }
+  constexpr const T& operator[](std::size_t i) const { return items_[i]; }
+  constexpr T& back() { return items_[size_ - 1]; }
+  constexpr const T& back() const { return items_[size_ - 1]; }
+
+  constexpr void push_back(const T& item) { emplace_back(item); }
+  constexpr void push_back(T&& item) { emplace_back(std::move(item)); }
+  /// An argument may refer into the vector: it is used before the old memory goes.
+  template <class... Arguments>
+  constexpr T& emplace_back(Arguments&&... arguments) {
+    if (size_ < capacity_) return *std::construct_at(items_ + size_++, std::forward<Arguments>(arguments)...);
+    const std::size_t capacity = size_ == 0 ? 4 : 2 * size_;
+    T* items = take(capacity);
+    T* added = std::construct_at(items + size_, std::forward<Arguments>(arguments)...);
+    move_to(items, capacity);
+    ++size_;
+    return *added;
+  }
+  constexpr void pop_back() { std::destroy_at(items_ + --size_); }
+  constexpr void reserve(std::size_t capacity) {
+    if (capacity > capacity_) move_to(take(capacity), capacity);
+  }
+  constexpr void resize(std::size_t size) {
+    reserve(size);
+    while (size_ > size) std::destroy_at(items_ + --size_);
+    while (size_ < size) std::construct_at(items_ + size_++);
+  }
+  constexpr void clear() {
+    while (size_ > 0) std::destroy_at(items_ + --size_);
+  }
+
+ private:
+  static constexpr T* take(std::size_t count) {
+    if (MTF_CONSTANT_EVALUATED) return std::allocator<T>().allocate(count);
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
     return static_cast<T*>(detail::Recycler::take(count * sizeof(T)));
   }
-  constexpr void deallocate(T* memory, std::size_t count) {
-    if (std::is_constant_evaluated()) return std::allocator<T>().deallocate(memory, count);
-    detail::Recycler::give(memory, count * sizeof(T));
+  static constexpr void give(T* items, std::size_t count) {
+    if (MTF_CONSTANT_EVALUATED) return std::allocator<T>().deallocate(items, count);
+    detail::Recycler::give(items, count * sizeof(T));
   }
-  friend constexpr bool operator==(const Recycled&, const Recycled&) { return true; }
+  constexpr void release() {
+    clear();
+    give(items_, capacity_);
+  }
+  constexpr void append(const RecycledVector& other) {
+    reserve(size_ + other.size_);
+    for (const T& item : other) emplace_back(item);
+  }
+  constexpr void move_to(T* items, std::size_t capacity) {
+    for (std::size_t i = 0; i < size_; ++i) {
+      std::construct_at(items + i, std::move(items_[i]));
+      std::destroy_at(items_ + i);
+    }
+    if (items_ != nullptr) give(items_, capacity_);
+    items_ = items;
+    capacity_ = capacity;
+  }
+
+  T* items_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
 };
-template <class T>
-using RecycledVector = std::vector<T, Recycled<T>>;
 
 }  // namespace v0
 }  // namespace mtf

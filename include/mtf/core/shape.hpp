@@ -14,8 +14,8 @@ inline namespace v0 {
 using ShapeValue = InlineVector<DimValue, max_union_rank>;
 
 [[nodiscard]] constexpr int find(const ShapeValue& shape, const Name& name) {
-  for (int i = 0; i < shape.size(); ++i) {
-    if (shape[i].name == name) return i;
+  for (int i = 0; i < shape.count; ++i) {
+    if (shape.items[i].name.hash == name.hash && shape.items[i].name == name) return i;
   }
   return -1;
 }

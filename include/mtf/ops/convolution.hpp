@@ -20,7 +20,7 @@ namespace detail {
 
 /// In another order of the same dims; what is pending stays so.
 template <class E>
-[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const Placement& to) {
+[[nodiscard]] constexpr Ref<Value> in_order(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
   Ref<Value> result = reorder(engine, x, to);
   result->block->pending = x->pending();
   return result;
@@ -43,23 +43,23 @@ class ConvolutionGradient final : public Operation {
     E& engine = static_cast<E&>(gradient->backend());
     if (!sink.wants(0) && !sink.wants(1)) return;
     if (!transposed) {
-      const Ref<Value> dy = detail::reorder(engine, gradient, plan.small);
+      const Ref<Value> dy = detail::reorder(engine, gradient, engine.keep(plan.small));
       if (sink.wants(0)) sink.add(0, detail::convolve_back<E, T>(engine, plan, *dy->block, *filter_value->block, this->name));
       if (sink.wants(1)) add_filter(engine, detail::filter_gradient<E, T>(engine, plan, *slice, *dy->block), sink);
     } else {
-      const Ref<Value> whole = detail::reorder(engine, gradient, plan.big);
+      const Ref<Value> whole = detail::reorder(engine, gradient, engine.keep(plan.big));
       const Buffer dy = detail::fetch<E, T>(engine, plan.slice, whole->block, this->name);
       if (sink.wants(0)) {
         Ref<Value> dx = detail::convolve<E, T>(engine, plan, *dy, *filter_value->block);
         dx->block->pending = plan.filter.split_axes() - plan.small.split_axes();
-        sink.add(0, detail::in_order(engine, dx, x));
+        sink.add(0, detail::in_order(engine, dx, engine.keep(x)));
       }
       if (sink.wants(1)) add_filter(engine, detail::filter_gradient<E, T>(engine, plan, *dy, *small->block), sink);
     }
   }
 
  private:
-  constexpr void add_filter(E& engine, const Ref<Value>& gradient, GradientSink& sink) const { sink.add(1, detail::in_order(engine, gradient, filter)); }
+  constexpr void add_filter(E& engine, const Ref<Value>& gradient, GradientSink& sink) const { sink.add(1, detail::in_order(engine, gradient, engine.keep(filter))); }
 };
 
 /// Both directions: the windows slide over x, or if `transposed` over the result.
@@ -100,18 +100,18 @@ template <class E, class T>
   complete(*filter.value, name);
 
   detail::ConvolutionPlan plan = detail::plan_convolution(engine, transposed ? to : from, transposed ? from : to, weights, sliding);
-  const Ref<Value> matrix = detail::reorder(engine, filter.value, plan.filter);
+  const Ref<Value> matrix = detail::reorder(engine, filter.value, engine.keep(plan.filter));
   Buffer slice;
   Ref<Value> small;
   Array result;
   if (transposed) {
-    small = detail::reorder(engine, x.value, plan.small);
+    small = detail::reorder(engine, x.value, engine.keep(plan.small));
     result.value = detail::convolve_back<E, T>(engine, plan, *small->block, *matrix->block, name);
   } else {
     slice = detail::fetch<E, T>(engine, plan.slice, x.value->block, name);
     result.value = detail::convolve<E, T>(engine, plan, *slice, *matrix->block);
     result.value->block->pending = plan.filter.split_axes() - plan.small.split_axes();
-    result.value = detail::in_order(engine, result.value, to);
+    result.value = detail::in_order(engine, result.value, engine.keep(to));
   }
   if constexpr (floating<T>) {
     if (records(engine, {x, filter})) {

@@ -34,7 +34,7 @@ inline constexpr Initializer glorot{.kind = Initializer::Kind::glorot};
 namespace untyped {
 
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> initial(E& engine, const Placement& placement, const init::Initializer& initializer, const Key& key) {
+[[nodiscard]] constexpr Ref<Value> initial(E& engine, const KeptPlacement& placement, const init::Initializer& initializer, const Key& key) {
   using Kind = init::Initializer::Kind;
   switch (initializer.kind) {
     case Kind::constant: return mtf::detail::Elements<E, T>::fill(engine, placement, initializer.a);
@@ -62,17 +62,17 @@ MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, co
   using M = typename mtf::detail::TypesOf<T>::master;
   using S = typename mtf::detail::TypesOf<T>::slice;
   using A = typename mtf::detail::TypesOf<T>::activation;
-  require_legal(engine, "variable", shape);
+  const KeptPlacement& placement = place_legally(engine, "variable", shape);
   registry.require_new(engine, path);
-  const Key key{seed, hash_text(path.view())};
+  const Key key{seed, path.hash()};
   // Drawn in the master type, so that a program that starts from a checkpoint starts alike.
-  const Ref<Value> value = convert<E, S, M>(engine, initial<E, M>(engine, place(engine.rules, shape), initializer, key));
+  const Ref<Value> value = convert<E, S, M>(engine, initial<E, M>(engine, placement, initializer, key));
   SliceOperations operations{.elements = &element_operations<E, S>, .master = element_type_of<M>::value};
   if constexpr (!std::same_as<S, A>) {
     operations.to_activation = [](const Ref<Value>& x) { return convert<E, A, S>(static_cast<E&>(x->backend()), x); };
     operations.to_slice = [](const Ref<Value>& x) { return convert<E, S, A>(static_cast<E&>(x->backend()), x); };
   }
-  return registry.add(path, value, &element_operations<E, A>, true, operations);
+  return registry.add(path, value, &element_operations<E, A>, operations);
 }
 
 }  // namespace untyped
@@ -132,8 +132,7 @@ constexpr auto constant(World& world, T value, const Dims&... dims) {
     using E = typename World::engine_type;
     E& engine = world.engine();
     const ShapeValue shape = Shape<Dims...>(dims...).value();
-    require_legal(engine, "constant", shape);
-    return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::filled(engine, place(engine.rules, shape), value), {}});
+    return Tensor<World, T, Dims...>(Array{detail::Elements<E, T>::filled(engine, place_legally(engine, "constant", shape), value), {}});
   }
 }
 template <element T, class World, dim_like... Dims>

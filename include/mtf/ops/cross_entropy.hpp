@@ -67,9 +67,9 @@ class CrossEntropyGradient final : public Operation {
 template <class E, class T, class Id>
 [[nodiscard]] constexpr Array cross_entropy(E& engine, const Array& logits, const Array& targets, const Name& dim, const CrossEntropyOptions& options) {
   constexpr const char* name = "cross_entropy";
-  const Placement& whole = logits.value->placement;
+  const KeptPlacement& whole = logits.value->placement;
   const int vocabulary = whole.find(dim);
-  const Placement rows = without(whole, dim);
+  const KeptPlacement& rows = place_without(engine, whole, dim);
   require_legal(engine, name, whole.shape());
   if (!includes(rows.shape(), targets.value->placement.shape()) || targets.value->placement.rank() != rows.rank()) {
     raise(name, "targets have dims " + describe(targets.value->placement.shape()) + ", logits " + describe(whole.shape()) +

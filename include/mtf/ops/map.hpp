@@ -51,15 +51,13 @@ using rounded_back = std::conditional_t<std::same_as<R, computed<T>>, T, R>;
 template <class F, class T, class... Ts>
 using map_result = rounded_back<std::remove_cvref_t<decltype(std::declval<const F&>()(computed<T>{}, computed<Ts>{}...))>, T>;
 
-template <std::size_t N>
-[[nodiscard]] constexpr ShapeValue map_shape(const std::array<Array, N>& xs) {
+MTF_NOINLINE [[nodiscard]] constexpr ShapeValue map_shape(std::span<const Array> xs) {
   ShapeValue shape;
   for (const Array& x : xs) shape = broadcast_shape(shape, x.value->placement.shape());
   return shape;
 }
 
-template <std::size_t N>
-constexpr void require_union(Backend& backend, const char* name, const std::array<Array, N>& xs) {
+MTF_NOINLINE constexpr void require_union(Backend& backend, const char* name, std::span<const Array> xs) {
   ShapeValue all;
   for (const Array& x : xs) {
     for (const DimValue& dim : x.value->placement.shape()) {
@@ -68,7 +66,7 @@ constexpr void require_union(Backend& backend, const char* name, const std::arra
       if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back(dim);
     }
   }
-  require_legal(backend, name, all, false);
+  require_placeable(backend, name, all, false);
 }
 
 }  // namespace detail
@@ -85,8 +83,7 @@ template <class E, class T>
   }
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
   result->block->pending = x->pending();
-  const StridedShape shape = row_major(x->placement);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, mtf::detail::Scale{factor}, out<T>(result), in<T>(x));
+  engine.run(plan_map(engine, x->placement, x->placement), mtf::detail::Scale{factor}, out<T>(result), in<T>(x));
   return result;
 }
 
@@ -95,12 +92,12 @@ class LinearMapGradient final : public Operation {
  public:
   constexpr explicit LinearMapGradient(const F& function) : f(function) {}
   F f;
-  InlineVector<Placement, static_cast<int>(N)> placements;
+  const KeptPlacement* placements[N]{};
   constexpr ~LinearMapGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    E& engine = static_cast<E&>(gradient->backend());
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     for (int i = 0; i < static_cast<int>(N); ++i) {
-      if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, placements[i]), f.coefficient(i)));
+      if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, *placements[i]), f.coefficient(i)));
     }
   }
 };
@@ -110,11 +107,11 @@ class MapGradient final : public Operation {
  public:
   constexpr explicit MapGradient(const F& function) : f(function) {}
   F f;
-  std::array<Ref<Value>, N> arguments;
+  Ref<Value> arguments[N];
   constexpr ~MapGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    complete(*gradient, this->name);
-    E& engine = static_cast<E&>(gradient->backend());
+    complete(*gradient.object->block.object, this->name);
+    E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     int last = -1;
     for (int i = 0; i < static_cast<int>(N); ++i) last = sink.wants(i) ? i : last;
     for (int i = 0; i <= last; ++i) {
@@ -122,75 +119,94 @@ class MapGradient final : public Operation {
       // The last product may take the memory of dy: it is needed no more.
       const bool in_place = i == last && is_sole_owner(gradient);
       Ref<Value> full = gradient;
-      if (!in_place) full = make_value(engine, gradient->placement, element_type_of<T>::value);
+      if (!in_place) full = make_value(engine, gradient.object->placement, element_type_of<T>::value);
       run(engine, full, gradient, i, std::make_index_sequence<N>{});
-      sink.add(i, sum_to<E, T>(engine, full, arguments[static_cast<std::size_t>(i)]->placement));
+      sink.add(i, sum_to<E, T>(engine, full, arguments[i].object->placement));
     }
   }
 
  private:
   template <std::size_t... I>
   constexpr void run(E& engine, const Ref<Value>& full, const Ref<Value>& gradient, int which, std::index_sequence<I...>) {
-    const StridedShape shape = row_major(gradient->placement);
-    const MapGradientPlan plan{collapse(loop_over(shape, shape, shape, row_major(arguments[I]->placement)...)), which};
-    engine.run(plan, f, out<T>(full), in<T>(gradient), in<T>(arguments[I])...);
+    engine.run(plan_map_gradient(engine, which, gradient.object->placement, arguments[I].object->placement...), f, out<T>(full), in<T>(gradient),
+               in<T>(arguments[I])...);
   }
 };
 
-/// f of N arrays of element type T to elements of type R.
-template <class E, class R, class T, class F, std::size_t N>
-[[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const std::array<Array, N>& xs) {
-  mtf::detail::require_union(engine, name, xs);
+namespace detail {
+
+/// Where f of some arrays lives, and how it is computed.
+struct MapForm {
+  const KeptPlacement* placement;
+  MapPlan plan;
+};
+
+/// The form of these operands, if they go together.
+template <std::size_t... I>
+[[nodiscard]] constexpr const MapForm& form_of(Backend& backend, const char* name, const Array* xs, std::index_sequence<I...>) {
+  mtf::detail::require_open(backend, name);
+  return backend.plans.get<MapForm>(PlanKey(xs[I].value.object->placement.number...), [&] {
+    const std::span<const Array> operands(xs, sizeof...(I));
+    mtf::detail::require_union(backend, name, operands);
+    const KeptPlacement& placement = place_placeable(backend, name, mtf::detail::map_shape(operands));
+    return MapForm{&placement, plan_map(backend, placement, xs[I].value->placement...)};
+  });
+}
+
+/// Whether a linear function of x and of `first` can be taken of their partial sums.
+[[nodiscard]] constexpr bool sums_agree(const Block& x, const Block& first) {
+  return x.pending.bits == first.pending.bits && x.scattered.bits == 0;
+}
+
+template <class E, class R, class T, class F, std::size_t... I>
+[[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const Array* xs, std::index_sequence<I...> indices) {
+  constexpr std::size_t count = sizeof...(I);
+  const MapForm& form = form_of(engine, name, xs, indices);
   bool stays_pending = false;
-  if constexpr (linear_function<F>) {
-    stays_pending = true;
-    for (const Array& x : xs) stays_pending = stays_pending && x.value->pending() == xs[0].value->pending() && x.value->block->scattered.empty();
-  }
-  if (!stays_pending) {
-    for (const Array& x : xs) complete(*x.value, name);
-  }
-  const ShapeValue dims = mtf::detail::map_shape(xs);
-  require_placeable(engine, name, dims);
-  const Placement placement = place(engine.rules, dims);
-  Array result;
-  const auto run = [&]<class Out, class Held>(std::type_identity<Out>, std::type_identity<Held>, const std::array<Ref<Value>, N>& values) {
-    const StridedShape shape = row_major(placement);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(values[I]->placement)...))}, f, out<Out>(result.value), in<Held>(values[I])...);
-    }(std::make_index_sequence<N>{});
-  };
-  std::array<Ref<Value>, N> values;
-  for (std::size_t i = 0; i < N; ++i) values[i] = xs[i].value;
+  if constexpr (linear_function<F>) stays_pending = (sums_agree(*xs[I].value.object->block.object, *xs[0].value.object->block.object) && ...);
+  if (!stays_pending) (complete(*xs[I].value.object->block.object, name), ...);
+
+  Ref<Value> value;
   bool in_float = false;
-  if constexpr (linear_function<F> && std::same_as<T, bfloat16>) in_float = stays_pending && !xs[0].value->pending().empty();
-  if (in_float) {
-    if constexpr (linear_function<F> && std::same_as<T, bfloat16>) {
-      for (Ref<Value>& value : values) value = mtf::detail::widened(engine, value);
-      result.value = make_wide(engine, placement);
-      run(std::type_identity<float>{}, std::type_identity<float>{}, values);
+  if constexpr (linear_function<F> && std::same_as<T, bfloat16>) {
+    in_float = stays_pending && !xs[0].value->pending().empty();
+    if (in_float) {
+      const Ref<Value> floats[]{mtf::detail::widened(engine, xs[I].value)...};
+      value = make_wide(engine, *form.placement);
+      engine.run(form.plan, f, out<float>(value), in<float>(floats[I])...);
     }
-  } else {
-    result.value = make_value(engine, placement, element_type_of<R>::value);
-    run(std::type_identity<R>{}, std::type_identity<T>{}, values);
   }
-  if (stays_pending) result.value->block->pending = xs[0].value->pending();
+  if (!in_float) {
+    value = make_value(engine, *form.placement, element_type_of<R>::value);
+    engine.run(form.plan, f, out<R>(value), in<T>(xs[I].value)...);
+  }
+  if (stays_pending) value.object->block.object->pending = xs[0].value.object->block.object->pending;
+  Array result(std::move(value), {});
   if constexpr (floating<R> && std::same_as<R, T> && !without_gradient<F>) {
-    if (records(engine, xs)) {
+    if (records(engine, xs, count)) {
       if constexpr (linear_function<F>) {
-        auto* operation = make<LinearMapGradient<E, T, F, N>>(f);
-        for (const Array& x : xs) operation->placements.push_back(x.value->placement);
-        record<E, T>(result, name, operation, xs);
-      } else if constexpr (!mtf::detail::differentiable<F, T, N>) {
+        auto* operation = make<LinearMapGradient<E, T, F, count>>(f);
+        ((operation->placements[I] = &xs[I].value.object->placement), ...);
+        record<E, T>(result, name, operation, xs, count);
+      } else if constexpr (!mtf::detail::differentiable<F, T, count>) {
         raise(name, std::string("the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
                                 "stop_gradient(x) its operands"));
       } else {
-        auto* operation = make<MapGradient<E, T, F, N>>(f);
-        for (std::size_t i = 0; i < N; ++i) operation->arguments[i] = xs[i].value;
-        record<E, T>(result, name, operation, xs);
+        auto* operation = make<MapGradient<E, T, F, count>>(f);
+        ((operation->arguments[I] = xs[I].value), ...);
+        record<E, T>(result, name, operation, xs, count);
       }
     }
   }
   return result;
+}
+
+}  // namespace detail
+
+/// f of N arrays of element type T to elements of type R.
+template <class E, class R, class T, class F, std::size_t N>
+[[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const std::array<Array, N>& xs) {
+  return detail::map<E, R, T>(engine, name, f, xs.data(), std::make_index_sequence<N>{});
 }
 
 }  // namespace untyped
@@ -210,7 +226,7 @@ constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... 
     static_assert(element<R>, "mtf: the function given to map must return an element type (float, double, bfloat16, int32, int64, bool)");
     using E = typename World::engine_type;
     const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
-    E& engine = static_cast<E&>(arrays[0].value->backend());
+    E& engine = static_cast<E&>(*arrays.data()->value.object->block.object->backend);
     require_same_backend(engine, name, arrays);
     return tensor_of<World, R, broadcast_dims<dims_of<X>, dims_of<Xs>...>>(
         untyped::map<E, R, T, F, 1 + sizeof...(Xs)>(engine, name, f, arrays));

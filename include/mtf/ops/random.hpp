@@ -10,23 +10,46 @@ inline namespace v0 {
 
 namespace untyped {
 
-/// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
-template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> random(E& engine, const Placement& placement, const Key& key, Distribution distribution, double a, double b) {
-  Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
-  RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
+namespace detail {
+
+/// Where this rank's elements are in the global array, for drawing them. Of a microbatch, the rows it has of the whole.
+struct DrawnSlice {
+  Loop loop;
+  std::int64_t index = 0;  ///< of the first
+};
+MTF_NOINLINE [[nodiscard]] constexpr DrawnSlice plan_draw(const Backend& backend, const KeptPlacement& placement) {
+  DrawnSlice slice;
   StridedShape global = row_major(placement);
   std::int64_t stride = 1;
   for (int i = placement.rank() - 1; i >= 0; --i) {
     const PlacedDim& dim = placement.dims[i];
-    const bool strided = engine.rows != nullptr && dim.name == engine.rows->dim && dim.extent == engine.rows->extent;
-    const std::int64_t count = strided ? engine.rows->count : 1;
+    const bool strided = backend.rows != nullptr && dim.name == backend.rows->dim && dim.extent == backend.rows->extent;
+    const std::int64_t count = strided ? backend.rows->count : 1;
     global[i].stride = stride * count;
-    plan.index += stride * (slice_begin(dim, engine.mesh(), engine.coordinates) * count + (strided ? engine.rows->first : 0));
+    slice.index += stride * (slice_begin(dim, backend.mesh(), backend.coordinates) * count + (strided ? backend.rows->first : 0));
     stride *= dim.extent * count;
   }
   const StridedShape local = row_major(placement);
-  plan.loop = collapse(loop_over(local, local, global));
+  slice.loop = collapse(loop_over(local, local, global));
+  return slice;
+}
+
+}  // namespace detail
+
+/// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
+template <class E, class T>
+[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key, Distribution distribution, double a, double b) {
+  Ref<Value> result = make_value(engine, placement, element_type_of<T>::value);
+  RandomPlan plan{.key = key, .distribution = distribution, .a = a, .b = b};
+  const auto set_slice = [&](const detail::DrawnSlice& slice) {
+    plan.loop = slice.loop;
+    plan.index = slice.index;
+  };
+  if (engine.rows == nullptr) {
+    set_slice(engine.plans.template get<detail::DrawnSlice>(PlanKey(placement.number), [&] { return detail::plan_draw(engine, placement); }));
+  } else {
+    set_slice(detail::plan_draw(engine, placement));
+  }
   engine.run(plan, out<T>(result));
   return result;
 }
@@ -44,20 +67,19 @@ class DropoutGradient final : public Operation {
   /// x * mask. The mask is the same on all replicas, so a sum stays pending.
   [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask) {
     if (!x->block->scattered.empty() || !(x->pending() & mask->placement.split_axes()).empty()) complete(*x, "dropout");
-    const StridedShape shape = row_major(x->placement);
     if constexpr (std::same_as<T, bfloat16>) {
       if (!x->pending().empty()) {
         const Ref<Value> sum = mtf::detail::widened(engine, x);
         Ref<Value> kept = make_wide(engine, x->placement);
         kept->block->pending = x->pending();
-        engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<float>(kept), in<float>(sum),
+        engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<float>(kept), in<float>(sum),
                    in<bfloat16>(mask));
         return kept;
       }
     }
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     result->block->pending = x->pending();
-    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(mask->placement)))}, functions::Multiply{}, out<T>(result), in<T>(x),
+    engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<T>(result), in<T>(x),
                in<T>(mask));
     return result;
   }
@@ -67,13 +89,13 @@ template <class E, class T>
 [[nodiscard]] constexpr Array dropout(E& engine, const Array& x, double rate, const Key& key, const ShapeValue& noise) {
   constexpr const char* name = "dropout";
   mtf::detail::require_open(engine, name);
-  if (!(rate >= 0 && rate < 1)) raise(name, "rate " + std::to_string(rate) + " is not in [0, 1)");
+  if (rate == 0) return x;
+  if (!(rate > 0 && rate < 1)) raise(name, "rate " + std::to_string(rate) + " is not in [0, 1)");
   if (!includes(x.value->placement.shape(), noise)) {
     raise(name, "the noise has dims " + describe(noise) + " that x " + describe(x.value->placement.shape()) + " lacks; draw noise over dims of x only");
   }
-  if (rate == 0) return x;
   const double keep = 1 - rate;
-  const Ref<Value> mask = random<E, T>(engine, place(engine.rules, noise), key, Distribution::keep, keep, 1 / keep);
+  const Ref<Value> mask = random<E, T>(engine, engine.place(noise), key, Distribution::keep, keep, 1 / keep);
   Array result{DropoutGradient<E, T>::apply_mask(engine, x.value, mask), {}};
   if (records(engine, {x})) {
     auto* operation = make<DropoutGradient<E, T>>();
@@ -97,8 +119,7 @@ constexpr auto random_tensor(World& world, const char* name, const Key& key, Dis
   using E = typename World::engine_type;
   E& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
-  require_legal(engine, name, shape);
-  return Tensor<World, T, Dims...>(Array{untyped::random<E, T>(engine, place(engine.rules, shape), key, distribution, a, b), {}});
+  return Tensor<World, T, Dims...>(Array{untyped::random<E, T>(engine, place_legally(engine, name, shape), key, distribution, a, b), {}});
 }
 
 }  // namespace detail
@@ -185,8 +206,10 @@ constexpr auto dropout(const X& x, double rate, const Key& key) {
       const Array& array = detail::array_of(x);
       using E = typename world_of<X>::engine_type;
       ShapeValue noise;
-      for (const DimValue& dim : array.value->placement.shape()) {
-        if (sizeof...(Noise) == 0 || contains(static_shape<Noise...>(), dim.name)) noise.push_back(dim);
+      if (rate != 0) {
+        for (const DimValue& dim : array.value->placement.shape()) {
+          if (sizeof...(Noise) == 0 || contains(static_shape<Noise...>(), dim.name)) noise.push_back(dim);
+        }
       }
       return tensor_of<world_of<X>, element_of<X>, dims_of<X>>(
           untyped::dropout<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, rate, key, noise));

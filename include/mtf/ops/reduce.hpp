@@ -9,33 +9,32 @@ inline namespace v0 {
 namespace untyped {
 
 /// x repeated along the dims that `to` has more; no communication, a sum stays pending.
-[[nodiscard]] constexpr Ref<Value> broadcast_to(Backend& backend, const Ref<Value>& x, const Placement& to) {
+[[nodiscard]] constexpr Ref<Value> broadcast_to(Backend& backend, const Ref<Value>& x, const KeptPlacement& to) {
   if (!x->block->scattered.empty()) complete(*x, "broadcast");
   // A sum that is pending over an axis that splits a new dim cannot stay pending: the slices differ along it.
   if (!(x->pending() & to.split_axes()).empty()) complete(*x, "broadcast");
   Ref<Value> result = make_like(backend, to, *x);
   result->block->pending = x->pending();
-  backend.copy(plan_copy(row_major(to), row_major(x->placement)), *result->block, *x->block);
+  backend.copy(plan_copy(backend, to, x->placement), *result->block, *x->block);
   return result;
 }
 
 template <class E, class T>
 class SumGradient final : public Operation {
  public:
-  Placement from;
+  const KeptPlacement* from = nullptr;
   double factor = 1;
   constexpr ~SumGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     E& engine = static_cast<E&>(gradient->backend());
-    if (sink.wants(0)) sink.add(0, broadcast_to(engine, scale<E, T>(engine, gradient, factor), from));
+    if (sink.wants(0)) sink.add(0, broadcast_to(engine, scale<E, T>(engine, gradient, factor), *from));
   }
 };
 
 /// factor * the sum of x over the dims that `shape` lacks. Pending over the axes that split them.
 template <class E, class T>
 [[nodiscard]] constexpr Array reduce_sum(E& engine, const Array& x, const ShapeValue& shape, double factor, const char* name) {
-  require_legal(engine, name, shape);
-  const Placement to = place(engine.rules, shape);
+  const KeptPlacement& to = place_legally(engine, name, shape);
   Array result;
   if constexpr (std::same_as<T, bfloat16>) {
     if (!x.value->block->scattered.empty()) complete(*x.value, name);
@@ -44,11 +43,11 @@ template <class E, class T>
     result.value = scale<E, T>(engine, sum_to<E, T>(engine, x.value, to), factor);
   }
   if constexpr (floating<T>) {
-    if (records(engine, {x})) {
+    if (records(engine, x)) {
       auto* operation = make<SumGradient<E, T>>();
-      operation->from = x.value->placement;
+      operation->from = &x.value->placement;
       operation->factor = factor;
-      record<E, T>(result, name, operation, {x});
+      record<E, T>(result, name, operation, x);
     }
   }
   return result;
@@ -76,9 +75,7 @@ class ExtremeGradient final : public Operation {
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
-    const StridedShape shape = row_major(x->placement);
-    const StridedShape reduced = row_major(y->placement);
-    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, reduced, reduced))}, detail::PassTies{}, out<T>(result), in<T>(x), in<T>(y),
+    engine.run(plan_map(engine, x->placement, x->placement, y->placement, y->placement), detail::PassTies{}, out<T>(result), in<T>(x), in<T>(y),
                in<T>(gradient));
     sink.add(0, result);
   }
@@ -86,10 +83,10 @@ class ExtremeGradient final : public Operation {
 
 /// The largest or smallest element over the dims that `to` lacks, without a graph: one allreduce if one of them is split.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> extreme(E& engine, const Ref<Value>& x, const Placement& to, Combine combine, const char* name) {
+[[nodiscard]] constexpr Ref<Value> extreme(E& engine, const Ref<Value>& x, const KeptPlacement& to, Combine combine, const char* name) {
   complete(*x, name);
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
-  engine.run(plan_reduce(row_major(to), row_major(x->placement), combine), out<T>(result), in<T>(x));
+  engine.run(plan_reduce(engine, to, x->placement, combine), out<T>(result), in<T>(x));
   const AxisSet axes = axes_lost(x->placement, to);
   if (!axes.empty()) {
     engine.communicate({.collective = Collective::all_reduce, .axes = axes, .count = result->block->count(), .type = result->type(),
@@ -101,14 +98,13 @@ template <class E, class T>
 
 template <class E, class T>
 [[nodiscard]] constexpr Array reduce_extreme(E& engine, const Array& x, const ShapeValue& shape, Combine combine, const char* name) {
-  require_legal(engine, name, shape);
-  Array result{extreme<E, T>(engine, x.value, place(engine.rules, shape), combine, name), {}};
+  Array result{extreme<E, T>(engine, x.value, place_legally(engine, name, shape), combine, name), {}};
   if constexpr (floating<T>) {
-    if (records(engine, {x})) {
+    if (records(engine, x)) {
       auto* operation = make<ExtremeGradient<E, T>>();
       operation->x = x.value;
       operation->y = result.value;
-      record<E, T>(result, name, operation, {x});
+      record<E, T>(result, name, operation, x);
     }
   }
   return result;
@@ -117,22 +113,21 @@ template <class E, class T>
 template <class E, class T>
 class BroadcastGradient final : public Operation {
  public:
-  Placement from;
+  const KeptPlacement* from = nullptr;
   constexpr ~BroadcastGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     E& engine = static_cast<E&>(gradient->backend());
-    if (sink.wants(0)) sink.add(0, sum_to<E, T>(engine, gradient, from));
+    if (sink.wants(0)) sink.add(0, sum_to<E, T>(engine, gradient, *from));
   }
 };
 
 template <class E, class T>
 [[nodiscard]] constexpr Array broadcast(E& engine, const Array& x, const ShapeValue& shape) {
-  require_legal(engine, "broadcast", shape);
-  Array result{broadcast_to(engine, x.value, place(engine.rules, shape)), {}};
+  Array result{broadcast_to(engine, x.value, place_legally(engine, "broadcast", shape)), {}};
   if constexpr (floating<T>) {
-    if (records(engine, {x})) {
+    if (records(engine, x)) {
       auto* operation = make<BroadcastGradient<E, T>>();
-      operation->from = x.value->placement;
+      operation->from = &x.value->placement;
       record<E, T>(result, "broadcast", operation, {x});
     }
   }
@@ -158,8 +153,11 @@ constexpr auto reduce_named(const X& x, const Form& form) {
       using E = typename world_of<X>::engine_type;
       E& engine = static_cast<E&>(array.value->backend());
       ShapeValue kept;
-      for (const PlacedDim& dim : array.value->placement.dims) {
-        if (contains(Kept::shape(), dim.name)) kept.push_back({dim.name, dim.extent});
+      const Placement& placement = array.value.object->placement;
+      constexpr Selection positions = mtf::positions(dims_of<X>::shape(), Kept::shape());
+      for (int i = 0; i < positions.count; ++i) {
+        const PlacedDim& dim = placement.dims.items[positions.items[i]];
+        kept.items[kept.count++] = {dim.name, dim.extent};
       }
       return tensor_of<world_of<X>, element_of<X>, Kept>(form(engine, array, kept));
     } else {
@@ -215,8 +213,7 @@ constexpr auto reduce_logical(const X& x, Combine combine, const char* name) {
     return poisoned{};
   } else {
     return reduce_named<Reduced...>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue& kept) {
-      require_legal(engine, name, kept);
-      return Array{untyped::extreme<E, bool>(engine, array.value, place(engine.rules, kept), combine, name), {}};
+      return Array{untyped::extreme<E, bool>(engine, array.value, place_legally(engine, name, kept), combine, name), {}};
     });
   }
 }

@@ -73,16 +73,14 @@ inline constexpr const char* reshape_name = "reshape";
 }  // namespace detail
 
 /// The value under another shape of equal size.
-[[nodiscard]] constexpr Ref<Value> redistribute(const Ref<Value>& x, const Placement& to) {
+[[nodiscard]] constexpr Ref<Value> redistribute(const Ref<Value>& x, const KeptPlacement& to) {
   Backend& backend = x->backend();
-  const Redistribution plan = plan_redistribution(x->placement, to, backend.mesh());
+  const Redistribution& plan = backend.plans.get<Redistribution>(PlanKey(x->placement.number, to.number),
+                                                                 [&] { return plan_redistribution(x->placement, to, backend.mesh()); });
   if (plan.steps.empty()) return share(*x, to);
-  Ref<Value> result(make<Value>());
-  result->placement = to;
   const RedistributionStep& first = plan.steps[0];
   if (plan.steps.size() == 1 && first.kind == RedistributionStep::Kind::slice && x->pending() == AxisSet::of(first.axis) && !x->block->lent) {
-    result->block = detail::reduce_scatter(backend, first, *x->block);
-    return result;
+    return Ref<Value>(make<Value>(to, detail::reduce_scatter(backend, first, *x->block)));
   }
   complete(*x, detail::reshape_name);
   Buffer block = x->block;
@@ -95,29 +93,28 @@ inline constexpr const char* reshape_name = "reshape";
       block = detail::run_step(backend, step, block);
     }
   }
-  result->block = block;
-  return result;
+  return Ref<Value>(make<Value>(to, block));
 }
 
 class ReshapeGradient final : public Operation {
  public:
-  Placement from;
+  const KeptPlacement* from = nullptr;
   constexpr ~ReshapeGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    if (sink.wants(0)) sink.add(0, redistribute(gradient, from));
+    if (sink.wants(0)) sink.add(0, redistribute(gradient, *from));
   }
 };
 
 [[nodiscard]] constexpr Array reshape(const Array& x, const ShapeValue& shape, const char* name) {
   Backend& backend = x.value->backend();
-  require_legal(backend, name, shape);
-  if (size_of(shape) != x.value->placement.size()) {
+  const KeptPlacement& to = place_legally(backend, name, shape);
+  if (to.size() != x.value->placement.size()) {
     raise(name, "from " + describe(x.value->placement.shape()) + " to " + describe(shape) + ": the sizes differ; a reshape keeps the number of elements");
   }
-  Array result{redistribute(x.value, place(backend.rules, shape)), {}};
-  if (records(backend, {x})) {
+  Array result{redistribute(x.value, to), {}};
+  if (records(backend, x)) {
     auto* operation = make<ReshapeGradient>();
-    operation->from = x.value->placement;
+    operation->from = &x.value->placement;
     operation->name = name;
     operation->inputs.push_back(x.node);
     result.node = make_node(backend, result.value->placement, x.node->elements);

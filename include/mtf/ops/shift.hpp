@@ -62,7 +62,7 @@ template <class E, class T, class Offset>
   const PlacedDim moving = whole.dims[position];
   whole.dims[position].axes = {};
   whole.dims[position].parts = 1;
-  const Ref<Value> table = redistribute(x, whole);
+  const Ref<Value> table = redistribute(x, engine.keep(whole));
 
   Placement indexed = offsets->placement;
   indexed.dims.push_back(moving);

@@ -67,15 +67,14 @@ struct LogSumExpSlope {
 
 /// f element by element on the dims of `like`, without a graph; operands broadcast.
 template <class E, class T, class F, class... Values>
-[[nodiscard]] constexpr Ref<Value> apply(E& engine, const F& f, const Placement& like, const Values&... xs) {
+[[nodiscard]] constexpr Ref<Value> apply(E& engine, const F& f, const KeptPlacement& like, const Values&... xs) {
   Ref<Value> result = make_value(engine, like, element_type_of<T>::value);
-  const StridedShape shape = row_major(like);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(xs->placement)...))}, f, out<T>(result), in<T>(xs)...);
+  engine.run(plan_map(engine, like, xs->placement...), f, out<T>(result), in<T>(xs)...);
   return result;
 }
 /// The complete sum of x over the dims that `to` lacks.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> full_sum(E& engine, const Ref<Value>& x, const Placement& to, const char* name) {
+[[nodiscard]] constexpr Ref<Value> full_sum(E& engine, const Ref<Value>& x, const KeptPlacement& to, const char* name) {
   Ref<Value> sum = sum_to<E, T>(engine, x, to);
   complete(*sum, name);
   return sum;
@@ -87,7 +86,7 @@ struct Exponentials {
   Ref<Value> largest, elements, sum;
 };
 template <class E, class T>
-[[nodiscard]] constexpr Exponentials exponentials(E& engine, const Ref<Value>& x, const Placement& rows, const char* name,
+[[nodiscard]] constexpr Exponentials exponentials(E& engine, const Ref<Value>& x, const KeptPlacement& rows, const char* name,
                                                      const Ref<Value>& extra = {}) {
   Exponentials result;
   result.largest = extreme<E, T>(engine, x, rows, Combine::max, name);
@@ -108,7 +107,7 @@ class SoftmaxGradient final : public Operation {
   SoftmaxKind kind{};
   Ref<Value> x;  ///< logsumexp only
   Ref<Value> y;
-  Placement rows;
+  const KeptPlacement* rows = nullptr;
   constexpr ~SoftmaxGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     if (!sink.wants(0)) return;
@@ -118,10 +117,10 @@ class SoftmaxGradient final : public Operation {
       sink.add(0, detail::apply<E, T>(engine, detail::LogSumExpSlope{}, x->placement, x, y, gradient));
     } else if (kind == SoftmaxKind::softmax) {
       const Ref<Value> product = detail::apply<E, T>(engine, functions::Multiply{}, y->placement, y, gradient);
-      const Ref<Value> dot = detail::full_sum<E, T>(engine, product, rows, this->name);
+      const Ref<Value> dot = detail::full_sum<E, T>(engine, product, *rows, this->name);
       sink.add(0, detail::apply<E, T>(engine, detail::SoftmaxSlope{}, y->placement, y, gradient, dot));
     } else {
-      const Ref<Value> sum = detail::full_sum<E, T>(engine, gradient, rows, this->name);
+      const Ref<Value> sum = detail::full_sum<E, T>(engine, gradient, *rows, this->name);
       sink.add(0, detail::apply<E, T>(engine, detail::LogSoftmaxSlope{}, y->placement, y, gradient, sum));
     }
   }
@@ -129,7 +128,7 @@ class SoftmaxGradient final : public Operation {
 
 template <class E, class T>
 [[nodiscard]] constexpr Array softmax(E& engine, const Array& x, const Name& dim, SoftmaxKind kind, const char* name, const Ref<Value>& extra = {}) {
-  const Placement& whole = x.value->placement;
+  const KeptPlacement& whole = x.value->placement;
   if (!extra) {
     mtf::detail::require_open(engine, name);
   } else {
@@ -138,7 +137,7 @@ template <class E, class T>
     require_legal(engine, name, all, false);
     complete(*extra, name);
   }
-  const Placement rows = without(whole, dim);
+  const KeptPlacement& rows = place_without(engine, whole, dim);
   const detail::Exponentials parts = detail::exponentials<E, T>(engine, x.value, rows, name, extra);
   Array result;
   if (kind == SoftmaxKind::softmax) {
@@ -147,13 +146,13 @@ template <class E, class T>
     result.value = detail::apply<E, T>(engine, detail::AddLog{}, rows, parts.largest, parts.sum);
     if (kind == SoftmaxKind::log_softmax) result.value = detail::apply<E, T>(engine, detail::LogShare{}, whole, x.value, result.value);
   }
-  if (records(engine, {x})) {
+  if (records(engine, x)) {
     auto* operation = make<SoftmaxGradient<E, T>>();
     operation->kind = kind;
     if (kind == SoftmaxKind::logsumexp) operation->x = x.value;
     operation->y = result.value;
-    operation->rows = rows;
-    record<E, T>(result, name, operation, {x});
+    operation->rows = &rows;
+    record<E, T>(result, name, operation, x);
   }
   return result;
 }
@@ -178,7 +177,7 @@ constexpr Ref<Value> extra_logit(const X& x, const Extra& extra) {
     using E = typename world_of<X>::engine_type;
     E& engine = engine_of(x);
     require_open(engine, "softmax");
-    return Elements<E, element_of<X>>::filled(engine, Placement{}, static_cast<element_of<X>>(extra));
+    return Elements<E, element_of<X>>::filled(engine, engine.place({}), static_cast<element_of<X>>(extra));
   } else {
     require_same_backend(engine_of(x), "softmax", std::array<Array, 1>{array_of(extra)});
     return array_of(extra).value;

@@ -31,10 +31,7 @@ class SortGradient final : public Operation {
     plan.length = plan.count = extent;
     plan.table_size = rows.count() * extent;
     engine.run(plan, Out<T>{*placed}, In<T>{*sorted}, In<std::int32_t>{*indices});
-    Ref<Value> result(make<Value>());
-    result->placement = from;
-    result->block = rows.distribute(placed);
-    sink.add(0, result);
+    sink.add(0, Ref<Value>(make<Value>(engine.keep(from), rows.distribute(placed))));
   }
 };
 
@@ -42,7 +39,7 @@ template <class E, class T>
 [[nodiscard]] constexpr SelectionArrays sort(E& engine, const Array& x, const Name& dim, order direction) {
   constexpr const char* name = "sort";
   mtf::detail::require_open(engine, name);
-  const Placement& placement = x.value->placement;
+  const KeptPlacement& placement = x.value->placement;
   const PlacedDim& along = placement.dims[placement.find(dim)];
   require_indices(name, along);
   complete(*x.value, name);
@@ -57,12 +54,8 @@ template <class E, class T>
   plan.largest = direction == order::descending;
   engine.run(plan, Out<T>{*values}, Out<std::int32_t>{*indices}, In<T>{*whole});
   SelectionArrays result;
-  for (Array* array : {&result.values, &result.indices}) {
-    array->value = Ref<Value>(make<Value>());
-    array->value->placement = placement;
-  }
-  result.values.value->block = rows.distribute(values);
-  result.indices.value->block = rows.distribute(indices);
+  result.values.value = Ref<Value>(make<Value>(placement, rows.distribute(values)));
+  result.indices.value = Ref<Value>(make<Value>(placement, rows.distribute(indices)));
   if constexpr (floating<T>) {
     if (records(engine, {x})) {
       auto* operation = make<SortGradient<E, T>>();

@@ -77,13 +77,10 @@ template <class E, class T>
 }
 
 /// Elements [begin, begin + count) of the `chosen` ones of each row, as values of this placement.
-[[nodiscard]] constexpr Ref<Value> part_of_selection(Backend& backend, const Buffer& whole, const Placement& placement, std::int64_t rows,
+[[nodiscard]] constexpr Ref<Value> part_of_selection(Backend& backend, const Buffer& whole, const KeptPlacement& placement, std::int64_t rows,
                                                      std::int64_t chosen, std::int64_t begin, std::int64_t count) {
-  Ref<Value> result(make<Value>());
-  result->placement = placement;
-  result->block = whole;
-  if (count == chosen) return result;
-  result->block = Buffer(backend.allocate(whole->type, rows * count));
+  if (count == chosen) return Ref<Value>(make<Value>(placement, whole));
+  Ref<Value> result = make_value(backend, placement, whole->type);
   CopyPlan plan;
   plan.loop.operands = 2;
   plan.loop.dims.push_back({rows, {count, chosen}});
@@ -103,7 +100,7 @@ template <class E, class T>
                                                      std::int64_t begin, std::int64_t count, bool largest, const char* name) {
   const Along along(x.value->placement, dim);
   const Chosen selection = select<E, T>(engine, x.value, along, chosen, largest, name);
-  const Placement placement = place(engine.rules, shape);
+  const KeptPlacement& placement = engine.place(shape);
   SelectionArrays result;
   result.values.value = part_of_selection(engine, selection.values, placement, along.rows(), chosen, begin, count);
   result.indices.value = part_of_selection(engine, selection.indices, placement, along.rows(), chosen, begin, count);

@@ -31,20 +31,19 @@ template <class E, class T>
 class WhereGradient final : public Operation {
  public:
   Ref<Value> condition;
-  Placement branches[2];
+  const KeptPlacement* branches[2]{};
   constexpr ~WhereGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     if (!gradient->block->scattered.empty()) complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
-    const StridedShape shape = row_major(gradient->placement);
     for (int i = 0; i < 2; ++i) {
       if (!sink.wants(i)) continue;
       // Linear in dy, with a mask that is the same on all replicas: a sum stays pending.
       Ref<Value> passed = make_value(engine, gradient->placement, element_type_of<T>::value);
       passed->block->pending = gradient->pending();
-      engine.run(MapPlan{collapse(loop_over(shape, shape, row_major(condition->placement), shape))}, detail::PassBranch{i == 0}, out<T>(passed),
+      engine.run(plan_map(engine, gradient->placement, condition->placement, gradient->placement), detail::PassBranch{i == 0}, out<T>(passed),
                  in<bool>(condition), in<T>(gradient));
-      sink.add(i, sum_to<E, T>(engine, passed, branches[i]));
+      sink.add(i, sum_to<E, T>(engine, passed, *branches[i]));
     }
   }
 };
@@ -75,16 +74,14 @@ template <class E, class T>
     complete(*x.value, name);
     complete(*y.value, name);
   }
-  const StridedShape over = row_major(result.value->placement);
-  engine.run(MapPlan{collapse(loop_over(over, over, row_major(condition.value->placement), row_major(x.value->placement),
-                                        row_major(y.value->placement)))},
+  engine.run(plan_map(engine, result.value->placement, condition.value->placement, x.value->placement, y.value->placement),
              detail::Choose{}, out<T>(result.value), in<bool>(condition.value), in<T>(x.value), in<T>(y.value));
   if constexpr (floating<T>) {
     if (records(engine, {x, y})) {
       auto* operation = make<WhereGradient<E, T>>();
       operation->condition = condition.value;
-      operation->branches[0] = x.value->placement;
-      operation->branches[1] = y.value->placement;
+      operation->branches[0] = &x.value->placement;
+      operation->branches[1] = &y.value->placement;
       record<E, T>(result, name, operation, {x, y});
     }
   }
@@ -107,7 +104,7 @@ constexpr auto number_tensor(const Like& like, C c) {
   using E = typename world_of<Like>::engine_type;
   E& engine = static_cast<E&>(array_of(like).value->backend());
   require_open(engine, "where");
-  return Tensor<world_of<Like>, T>(Array{Elements<E, T>::filled(engine, Placement{}, number_as<T>("where", c)), {}});
+  return Tensor<world_of<Like>, T>(Array{Elements<E, T>::filled(engine, engine.place({}), number_as<T>("where", c)), {}});
 }
 
 /// What is wrong with the branches of a `where`, if anything.

@@ -28,11 +28,11 @@ constexpr void require_type(const VariableState& state) {
 }
 
 /// The optimizer's own variable beside `state`: its path, "/" and `name`; zero at first, not trainable.
-[[nodiscard]] constexpr VariableState& slot(Registry& registry, const VariableState& state, std::string_view name) {
+[[nodiscard]] constexpr VariableState& slot(Registry& registry, const VariableState& state, const char* name) {
   const Scope path = state.path / name;
-  if (VariableState* found = registry.find(path.view())) return *found;
+  if (VariableState* found = registry.find(path)) return *found;
   const ElementOperations* elements = state.types.elements;
-  return registry.add(path, elements->fill(state.leaf.value->backend(), state.placement(), 0.0), elements, false);
+  return registry.add_slot(path, elements->fill(state.leaf.value->backend(), state.placement(), 0.0), elements);
 }
 
 }  // namespace detail

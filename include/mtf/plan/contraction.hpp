@@ -44,29 +44,17 @@ MTF_NOINLINE [[nodiscard]] constexpr ContractionPlan plan_contraction(const Stri
   enum { batch, m, n, k, groups };
   Loop group[groups];
   for (Loop& loop : group) loop.operands = 3;
-  const auto has = [](const StridedShape& shape, const Name& name) {
-    for (const StridedDim& dim : shape) {
-      if (dim.name == name) return true;
-    }
-    return false;
-  };
-  for (const StridedDim& dim : c) {
-    const bool in_a = has(a, dim.name);
-    const bool in_b = has(b, dim.name);
-    LoopDim next;
-    next.extent = dim.extent;
-    next.strides[0] = dim.stride;
-    next.strides[1] = stride_of(a, dim.name);
-    next.strides[2] = stride_of(b, dim.name);
-    group[in_a && in_b ? batch : in_a ? m : n].dims.push_back(next);
+  // The strides of a slice's dims are never 0.
+  for (int i = 0; i < c.count; ++i) {
+    const StridedDim& dim = c.items[i];
+    const std::int64_t in_a = stride_of(a, dim.name);
+    const std::int64_t in_b = stride_of(b, dim.name);
+    auto& dims = group[in_a != 0 && in_b != 0 ? batch : in_a != 0 ? m : n].dims;
+    dims.items[dims.count++] = {dim.extent, {dim.stride, in_a, in_b}};
   }
-  for (const StridedDim& dim : a) {
-    if (has(c, dim.name)) continue;
-    LoopDim next;
-    next.extent = dim.extent;
-    next.strides[1] = dim.stride;
-    next.strides[2] = stride_of(b, dim.name);
-    group[k].dims.push_back(next);
+  for (int i = 0; i < a.count; ++i) {
+    const StridedDim& dim = a.items[i];
+    if (stride_of(c, dim.name) == 0) group[k].dims.items[group[k].dims.count++] = {dim.extent, {0, dim.stride, stride_of(b, dim.name)}};
   }
   for (Loop& loop : group) loop = collapse(loop);
 

@@ -31,6 +31,7 @@ struct CollectiveCost {
 /// Local work of one kind of plan.
 struct WorkCost {
   std::string_view name;     ///< of the plan: contract, map, reduce, ...
+  std::uint64_t hash = 0;    ///< of the name
   std::int64_t count = 0;
   std::int64_t work = 0;     ///< multiply-adds of contractions, element operations of others
   std::int64_t bytes = 0;    ///< of the slices it reads and writes
@@ -131,47 +132,35 @@ struct Cost {
   }
 
   constexpr void add(const CollectivePlan& plan) {
-    CollectiveCost* found = nullptr;
-    for (CollectiveCost& cost : collective_costs) {
-      if (cost.collective == plan.collective && cost.axes == plan.axes) found = &cost;
-    }
-    if (found == nullptr) {
-      collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
-      found = &collective_costs.back();
-    }
-    ++found->count;
-    found->elements += plan.count;
-    found->bytes += plan.count * bytes_of(plan.type);
-    found->wire_bytes += wire_elements(plan, members(plan.axes)) * static_cast<double>(bytes_of(plan.type));
+    int at = 0;
+    while (at < collective_costs.count && (collective_costs.items[at].collective != plan.collective || collective_costs.items[at].axes.bits != plan.axes.bits)) ++at;
+    if (at == collective_costs.count) collective_costs.push_back({.collective = plan.collective, .axes = plan.axes});
+    CollectiveCost& cost = collective_costs.items[at];
+    ++cost.count;
+    cost.elements += plan.count;
+    cost.bytes += plan.count * bytes_of(plan.type);
+    cost.wire_bytes += wire_elements(plan, members(plan.axes)) * static_cast<double>(bytes_of(plan.type));
   }
   constexpr void add(const LocalWork& done) {
-    WorkCost* found = nullptr;
-    for (WorkCost& cost : work_costs) {
-      if (cost.name == done.plan) found = &cost;
-    }
-    if (found == nullptr) {
-      work_costs.push_back({.name = done.plan});
-      found = &work_costs.back();
-    }
-    ++found->count;
-    found->work += done.work;
-    found->bytes += done.bytes;
+    int at = 0;
+    while (at < work_costs.count && work_costs.items[at].hash != done.plan.hash) ++at;
+    if (at == work_costs.count) work_costs.push_back({.name = done.plan.text, .hash = done.plan.hash});
+    WorkCost& cost = work_costs.items[at];
+    ++cost.count;
+    cost.work += done.work;
+    cost.bytes += done.bytes;
     if (done.is_contraction) add_contraction(done);
   }
 
  private:
   constexpr void add_contraction(const LocalWork& done) {
-    ContractionCost* found = nullptr;
-    for (ContractionCost& cost : contraction_costs) {
-      if (cost.type == done.type) found = &cost;
-    }
-    if (found == nullptr) {
-      contraction_costs.push_back({.type = done.type});
-      found = &contraction_costs.back();
-    }
-    ++found->count;
-    found->work += done.work;
-    found->distinct += done.work * members(done.split_axes);
+    int at = 0;
+    while (at < contraction_costs.count && contraction_costs.items[at].type != done.type) ++at;
+    if (at == contraction_costs.count) contraction_costs.push_back({.type = done.type});
+    ContractionCost& cost = contraction_costs.items[at];
+    ++cost.count;
+    cost.work += done.work;
+    cost.distinct += done.work * members(done.split_axes);
   }
   template <class Number>
   [[nodiscard]] constexpr Number sum(AxisSet axes, Number CollectiveCost::* member) const {

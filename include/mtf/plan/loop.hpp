@@ -9,10 +9,10 @@ inline namespace v0 {
 
 /// Bytes that an array takes in the memory pool: rounded up by at most an eighth, so that slightly different sizes share memory.
 [[nodiscard]] constexpr std::int64_t pooled_bytes(std::int64_t bytes) {
-  std::int64_t step = 64;
-  while (step * 16 <= bytes) step *= 2;
-  const std::int64_t steps = (bytes + step - 1) / step;
-  return (steps > 0 ? steps : 1) * step;
+  if (bytes < 1024) return bytes <= 64 ? 64 : (bytes + 63) / 64 * 64;
+  // Up to a multiple of an eighth of the largest power of two in it.
+  const int shift = 60 - __builtin_clzll(static_cast<unsigned long long>(bytes));
+  return (((bytes - 1) >> shift) + 1) << shift;
 }
 
 inline constexpr int max_operands = 8;  ///< arrays that one loop walks through, the output included
@@ -30,7 +30,7 @@ struct Loop {
 
   [[nodiscard]] constexpr std::int64_t size() const {
     std::int64_t product = 1;
-    for (const LoopDim& dim : dims) product *= dim.extent;
+    for (int i = 0; i < dims.count; ++i) product *= dims.items[i].extent;
     return product;
   }
 };
@@ -46,18 +46,19 @@ using StridedShape = InlineVector<StridedDim, max_union_rank>;
 /// The local slice of a placement, row-major.
 MTF_NOINLINE [[nodiscard]] constexpr StridedShape row_major(const Placement& placement) {
   StridedShape result;
-  for (const PlacedDim& dim : placement.dims) result.push_back({dim.name, dim.local(), 1});
+  result.count = placement.dims.count;
   std::int64_t stride = 1;
-  for (int i = result.size() - 1; i >= 0; --i) {
-    result[i].stride = stride;
-    stride *= result[i].extent;
+  for (int i = result.count - 1; i >= 0; --i) {
+    const PlacedDim& dim = placement.dims.items[i];
+    result.items[i] = {dim.name, dim.extent / dim.parts, stride};
+    stride *= result.items[i].extent;
   }
   return result;
 }
 
 MTF_NOINLINE [[nodiscard]] constexpr std::int64_t stride_of(const StridedShape& shape, const Name& name) {
-  for (const StridedDim& dim : shape) {
-    if (dim.name == name) return dim.stride;
+  for (int i = 0; i < shape.count; ++i) {
+    if (shape.items[i].name.hash == name.hash && shape.items[i].name == name) return shape.items[i].stride;
   }
   return 0;
 }
@@ -66,19 +67,20 @@ MTF_NOINLINE [[nodiscard]] constexpr std::int64_t stride_of(const StridedShape& 
 MTF_NOINLINE [[nodiscard]] constexpr Loop collapse(const Loop& loop) {
   Loop result;
   result.operands = loop.operands;
-  for (const LoopDim& dim : loop.dims) {
+  for (int i = 0; i < loop.dims.count; ++i) {
+    const LoopDim& dim = loop.dims.items[i];
     if (dim.extent == 1) continue;
-    if (!result.dims.empty()) {
-      LoopDim& outer = result.dims.back();
-      bool joins = true;
-      for (int o = 0; o < loop.operands; ++o) joins = joins && outer.strides[o] == dim.strides[o] * dim.extent;
-      if (joins) {
+    if (result.dims.count != 0) {
+      LoopDim& outer = result.dims.items[result.dims.count - 1];
+      int o = 0;
+      while (o < loop.operands && outer.strides[o] == dim.strides[o] * dim.extent) ++o;
+      if (o == loop.operands) {
         outer.extent *= dim.extent;
-        for (int o = 0; o < loop.operands; ++o) outer.strides[o] = dim.strides[o];
+        while (o-- > 0) outer.strides[o] = dim.strides[o];
         continue;
       }
     }
-    result.dims.push_back(dim);
+    result.dims.items[result.dims.count++] = dim;
   }
   return result;
 }
@@ -89,12 +91,11 @@ template <class... Shapes>
   static_assert(sizeof...(Shapes) <= max_operands);
   Loop loop;
   loop.operands = static_cast<int>(sizeof...(Shapes));
-  for (const StridedDim& dim : over) {
-    LoopDim next;
-    next.extent = dim.extent;
+  loop.dims.count = over.count;
+  for (int i = 0; i < over.count; ++i) {
     int o = 0;
-    ((next.strides[o++] = stride_of(operands, dim.name)), ...);
-    loop.dims.push_back(next);
+    loop.dims.items[i].extent = over.items[i].extent;
+    ((loop.dims.items[i].strides[o++] = stride_of(operands, over.items[i].name)), ...);
   }
   return loop;
 }

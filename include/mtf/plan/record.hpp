@@ -21,7 +21,7 @@ struct Activity {
 
 /// What a plan does on a rank.
 struct LocalWork {
-  std::string_view plan;
+  Name plan;
   ElementType type{};             ///< of the result
   bool is_contraction = false;
   AxisSet split_axes{};           ///< of a contraction: those that split some dim of its operands
@@ -64,7 +64,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Record record_of(const Activity& activity, 
   record.operation = activity.operation;
   record.occurrence = activity.occurrence;
   record.is_gradient = activity.is_gradient;
-  record.plan = done.plan;
+  record.plan = done.plan.text;
   record.type = done.type;
   record.axes = done.split_axes;
   record.work = done.work;

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include <mtf/core/element.hpp>
-#include <mtf/core/placement.hpp>
 #include <mtf/plan/collective.hpp>
 #include <mtf/plan/loop.hpp>
 #include <mtf/plan/record.hpp>
 #include <mtf/plan/survey.hpp>
 #include <mtf/tensor/counted.hpp>
+#include <mtf/tensor/plan_memo.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -38,6 +38,8 @@ struct Block : Counted {
   AxisSet scattered;
   std::int64_t outer = 1;  ///< of a scattered block
   std::int64_t inner = 1;
+
+  constexpr Block(Backend& home, ElementType element_type, std::int64_t size, void* memory) : Counted{}, backend(&home), data(memory), bytes(size), type(element_type) {}
 
   [[nodiscard]] constexpr std::int64_t width() const { return wide ? bytes_of(ElementType::float32) : bytes_of(type); }
   [[nodiscard]] constexpr std::int64_t count() const { return bytes / width(); }
@@ -70,7 +72,8 @@ class Backend {
   bool closed = false;     ///< the world has ended
   bool recording = true;   ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
-  std::uint64_t used_rules = 0;  ///< bit r: a dim of rule r has occurred in a tensor
+  Placements placements;  ///< of all tensors so far
+  PlanMemo plans;         ///< of the operations so far
   std::int64_t next_pass = 1;           ///< number of the next gradient pass
   std::int64_t next_scope = 1;          ///< number of the next capture scope
   const CaptureScope* scope = nullptr;  ///< the innermost open one; nodes made now belong to it
@@ -89,15 +92,10 @@ class Backend {
   constexpr virtual ~Backend() {}
 
   [[nodiscard]] constexpr const MeshValue& mesh() const { return rules.mesh; }
-  /// Remembers which rules placed the dims of a tensor.
-  constexpr void note(const Placement& placement) {
-    for (const PlacedDim& dim : placement.dims) {
-      if (dim.axes.empty()) continue;
-      for (int rule = 0; rule < rules.rules.size(); ++rule) {
-        if (rules.rules[rule].dim == dim.name) used_rules |= std::uint64_t{1} << rule;
-      }
-    }
-  }
+  /// Where a tensor of these dims lives; they must have passed `check`.
+  [[nodiscard]] constexpr const KeptPlacement& place(const ShapeValue& shape) { return placements.of(rules, shape); }
+  /// The same placement, kept.
+  [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) { return placements.keep(rules, placement); }
 
   /// An operation begins: the records that follow are its.
   constexpr void announce(const char* operation) {
@@ -105,7 +103,7 @@ class Backend {
     ++activity.occurrence;
   }
 
-  /// A block of `count` elements, uninitialised.
+  /// A block of `count` elements, uninitialised. It counts as a handle to its backend.
   [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;
   constexpr virtual void release(Block* block) = 0;
   /// Runs a collective. In place for all_reduce, broadcast (from position 0); else `in` to `out`.
@@ -121,9 +119,9 @@ class Backend {
 
 constexpr void dispose(Backend* backend) { delete backend; }
 MTF_NOINLINE constexpr void dispose(Block* block) {
-  const Ref<Backend> backend(block->backend);  // may be the last handle
-  backend->release(block);
-  --backend->references;
+  Backend& backend = *block->backend;
+  backend.release(block);
+  if (--backend.references == 0) dispose(&backend);
 }
 
 }  // namespace v0

@@ -105,7 +105,7 @@ class ResultOperation final : public Operation {
 
 /// Makes `operation`, whose inputs are set, the origin of the results: those that have a node get one in the surroundings.
 MTF_NOINLINE constexpr void join(Backend& backend, JointOperation* operation, std::span<Array> results) {
-  const Ref<Node> joint = make_node(backend, {}, nullptr);
+  const Ref<Node> joint = make_node(backend, backend.place({}), nullptr);
   joint->operation = operation;
   operation->gradients.resize(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {

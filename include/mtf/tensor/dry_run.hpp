@@ -43,13 +43,10 @@ class DryEngine final : public Backend {
     if (tracing) records.push_back(record_of(activity, plan, mesh().size(plan.axes)));
   }
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
-    Block* block = make<Block>();
-    block->backend = this;
     ++references;
-    block->type = type;
-    block->bytes = count * bytes_of(type);
-    take(block->bytes);
-    return block;
+    const std::int64_t bytes = count * bytes_of(type);
+    take(bytes);
+    return make<Block>(*this, type, bytes, nullptr);
   }
   constexpr void release(Block* block) override {
     live_ -= pooled_bytes(block->bytes);
@@ -124,7 +121,7 @@ class DryRun {
   [[nodiscard]] constexpr Cost cost() const {
     Cost result = engine().cost;
     for (const VariableState* state : registry_.all()) {
-      const Placement& placement = state->placement();
+      const KeptPlacement& placement = state->placement();
       const std::int64_t bytes = placement.local_size() * bytes_of(state->leaf.value->type());
       if (state->trainable) {
         result.parameters += placement.size();
@@ -135,7 +132,7 @@ class DryRun {
       }
     }
     for (int rule = 0; rule < engine().rules.rules.size(); ++rule) {
-      if ((engine().used_rules >> rule & 1U) == 0) ++result.unused;
+      if ((engine().placements.used_rules() >> rule & 1U) == 0) ++result.unused;
     }
     return result;
   }

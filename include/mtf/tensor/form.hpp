@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include <mtf/plan/elementwise.hpp>
 #include <mtf/tensor/gradients.hpp>
 #include <mtf/tensor/operands.hpp>
+#include <mtf/tensor/plans.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -26,35 +26,42 @@ MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operatio
   require_placeable(backend, operation, dims, names_are_unique);
 }
 
+/// Where a tensor of this shape lives, for an operation that has begun; throws if it cannot be placed.
+MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& place_placeable(Backend& backend, const char* operation, const ShapeValue& shape) {
+  if (backend.survey != nullptr) backend.survey->meet(operation, shape);
+  if (const KeptPlacement* known = backend.placements.find(shape)) return *known;
+  require_placeable(backend, operation, shape);
+  return backend.place(shape);
+}
+/// The same where an operation begins.
+[[nodiscard]] constexpr const KeptPlacement& place_legally(Backend& backend, const char* operation, const ShapeValue& shape) {
+  detail::require_open(backend, operation);
+  return place_placeable(backend, operation, shape);
+}
+
 /// A new uninitialised value of this shape, for an operation that has begun; throws if the shape cannot be placed.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
-  require_placeable(backend, operation, shape);
-  return make_value(backend, place(backend.rules, shape), type);
+  return make_value(backend, place_placeable(backend, operation, shape), type);
 }
 
 /// Whether an operation on these inputs joins the graph.
-[[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) {
-  if (!backend.recording) return false;
+[[nodiscard]] constexpr bool records(const Backend& backend, const Array& input) {
+  if (!backend.recording || input.node.object == nullptr) return false;
+  if (input.node.object->scope != 0) detail::require_visible(*input.node);
+  return true;
+}
+[[nodiscard]] constexpr bool records(const Backend& backend, const Array* inputs, std::size_t count) {
   bool found = false;
-  for (const Array& input : inputs) {
-    if (!input.node) continue;
-    detail::require_visible(*input.node);
-    found = true;
-  }
+  for (std::size_t i = 0; i < count; ++i) found = records(backend, inputs[i]) || found;
   return found;
 }
+[[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) { return records(backend, inputs.data(), inputs.size()); }
 [[nodiscard]] constexpr bool records(const Backend& backend, std::initializer_list<Array> inputs) {
   return records(backend, std::span<const Array>(inputs.begin(), inputs.size()));
 }
 
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const Placement& placement, const ElementOperations* elements) {
-  Ref<Node> node(make<Node>());
-  node->backend = Ref<Backend>(&backend);
-  node->id = backend.next_id++;
-  node->placement = placement;
-  node->elements = elements;
-  if (backend.scope != nullptr) node->scope = backend.scope->number;
-  return node;
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const KeptPlacement& placement, const ElementOperations* elements) {
+  return Ref<Node>(make<Node>(backend, placement, elements));
 }
 
 namespace detail {
@@ -86,8 +93,7 @@ template <class E>
   if (x->block->wide) return x;
   Ref<Value> result = make_wide(engine, x->placement);
   result->block->pending = x->pending();
-  const StridedShape shape = row_major(x->placement);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, Convert<float>{}, out<float>(result), in<bfloat16>(x));
+  engine.run(plan_map(engine, x->placement, x->placement), Convert<float>{}, out<float>(result), in<bfloat16>(x));
   return result;
 }
 
@@ -111,14 +117,13 @@ struct Elements {
       sum = make_value(engine, a->placement, type);
       sum->block->pending = a->pending();
     }
-    const StridedShape shape = row_major(a->placement);
-    engine.run(MapPlan{collapse(loop_over(shape, shape, shape, row_major(b.placement)))}, Sum{}, out<T>(sum), in<T>(a), In<T>{*b.block});
+    engine.run(plan_map(engine, a->placement, a->placement, b.placement), Sum{}, out<T>(sum), in<T>(a), In<T>{*b.block});
     return sum;
   }
-  static constexpr Ref<Value> fill(Backend& backend, const Placement& placement, double with) {
+  static constexpr Ref<Value> fill(Backend& backend, const KeptPlacement& placement, double with) {
     return filled(static_cast<E&>(backend), placement, static_cast<T>(with));
   }
-  static constexpr Ref<Value> filled(E& engine, const Placement& placement, T with) {
+  static constexpr Ref<Value> filled(E& engine, const KeptPlacement& placement, T with) {
     Ref<Value> value = make_value(engine, placement, type);
     engine.run(FillPlan{placement.local_size()}, out<T>(value), with);
     return value;
@@ -132,12 +137,20 @@ inline constexpr ElementOperations element_operations{&detail::Elements<E, T>::a
 
 /// Puts a result into the graph. `operation` was made by `make` and is owned by the node from here on.
 template <class E, class T>
-constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
+constexpr void record(Array& result, const char* name, Operation* operation, const Array* inputs, std::size_t count) {
   operation->name = name;
-  operation->inputs.reserve(inputs.size());
-  for (const Array& input : inputs) operation->inputs.push_back(input.node);
-  result.node = make_node(result.value->backend(), result.value->placement, &element_operations<E, T>);
-  result.node->operation = operation;
+  for (std::size_t i = 0; i < count; ++i) operation->inputs.push_back(inputs[i].node);
+  const Value& value = *result.value.object;
+  result.node = make_node(*value.block.object->backend, value.placement, &element_operations<E, T>);
+  result.node.object->operation = operation;
+}
+template <class E, class T>
+constexpr void record(Array& result, const char* name, Operation* operation, std::span<const Array> inputs) {
+  record<E, T>(result, name, operation, inputs.data(), inputs.size());
+}
+template <class E, class T>
+constexpr void record(Array& result, const char* name, Operation* operation, const Array& input) {
+  record<E, T>(result, name, operation, &input, 1);
 }
 template <class E, class T>
 constexpr void record(Array& result, const char* name, Operation* operation, std::initializer_list<Array> inputs) {
@@ -145,7 +158,8 @@ constexpr void record(Array& result, const char* name, Operation* operation, std
 }
 
 /// Axes over which a local sum over the dims that `from` has and `to` lacks is still outstanding.
-[[nodiscard]] constexpr AxisSet axes_lost(const Placement& from, const Placement& to) {
+template <class From, class To>
+[[nodiscard]] constexpr AxisSet axes_lost(const From& from, const To& to) {
   return from.split_axes() - to.split_axes();
 }
 
@@ -159,8 +173,7 @@ template <class E, class To, class From>
     return x;
   } else {
     Ref<Value> result = make_value(engine, x->placement, element_type_of<To>::value);
-    const StridedShape shape = row_major(x->placement);
-    engine.run(MapPlan{collapse(loop_over(shape, shape, shape))}, mtf::detail::Convert<To>{}, out<To>(result), in<From>(x));
+    engine.run(plan_map(engine, x->placement, x->placement), mtf::detail::Convert<To>{}, out<To>(result), in<From>(x));
     return result;
   }
 }
@@ -173,10 +186,10 @@ template <class E>
 }
 /// sum_to of bfloat16, in float.
 template <class E>
-[[nodiscard]] constexpr Ref<Value> sum_in_float(E& engine, const Ref<Value>& x, const Placement& to) {
+[[nodiscard]] constexpr Ref<Value> sum_in_float(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
   Ref<Value> result = make_value(engine, to, ElementType::float32);
   result->block->pending = x->pending() | axes_lost(x->placement, to);
-  const ReducePlan plan = plan_reduce(row_major(to), row_major(x->placement), Combine::sum);
+  const ReducePlan& plan = plan_reduce(engine, to, x->placement, Combine::sum);
   if (x->block->wide) {
     engine.run(plan, out<float>(result), in<float>(x));
   } else {
@@ -188,13 +201,13 @@ template <class E>
 /// Sums `x` to the dims of `to`, each of which it has (in any order): the gradient of broadcasting. Local; the result
 /// is pending over the axes of the dims summed out, and over those x was pending over.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const Placement& to) {
-  if (x->placement == to) return x;
-  if (!x->block->scattered.empty()) complete(*x, "reduce_sum");
+[[nodiscard]] constexpr Ref<Value> sum_to(E& engine, const Ref<Value>& x, const KeptPlacement& to) {
+  if (&x.object->placement == &to) return x;
+  if (x.object->block.object->scattered.bits != 0) complete(*x, "reduce_sum");
   if constexpr (std::same_as<T, bfloat16>) return settle(engine, sum_in_float(engine, x, to));
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
   result->block->pending = x->pending() | axes_lost(x->placement, to);
-  engine.run(plan_reduce(row_major(to), row_major(x->placement), Combine::sum), out<T>(result), in<T>(x));
+  engine.run(plan_reduce(engine, to, x->placement, Combine::sum), out<T>(result), in<T>(x));
   return result;
 }
 

@@ -117,18 +117,14 @@ template <class E, class T>
   Buffer gradient = of_slice;
   for (std::size_t i = slice.steps.size(); i-- > 0;) {
     const WindowedSlice::Step& step = slice.steps[i];
-    Ref<Value> before(make<Value>());
-    before->block = Buffer(engine.allocate(gradient->type, step.before));
-    engine.run(FillPlan{step.before}, out<T>(before), T(0));
-    Transfer back{step.plan.transposed(), before->block.get(), gradient.get()};
+    Buffer before(engine.allocate(gradient->type, step.before));
+    engine.run(FillPlan{step.before}, Out<T>{*before}, T(0));
+    Transfer back{step.plan.transposed(), before.get(), gradient.get()};
     back.plan.communicates = !step.replicated;
     exchange_adding<E, T>(engine, std::span<const Transfer>(&back, 1), name);
-    gradient = before->block;
+    gradient = std::move(before);
   }
-  Ref<Value> result(make<Value>());
-  result->placement = big;
-  result->block = gradient;
-  return result;
+  return Ref<Value>(make<Value>(engine.keep(big), gradient));
 }
 
 }  // namespace detail

@@ -15,22 +15,26 @@ inline namespace v0 {
 /// This rank's slice of an immutable global array. Several values may share a block: rename and reshape without
 /// communication change the placement only.
 struct Value : Counted {
-  Placement placement;
+  const KeptPlacement& placement;
   Buffer block;
 
-  [[nodiscard]] constexpr Backend& backend() const { return *block->backend; }
-  [[nodiscard]] constexpr ElementType type() const { return block->type; }
+  constexpr Value(const KeptPlacement& where, const Buffer& memory) : Counted{}, placement(where), block(memory) {}
+  constexpr Value(const KeptPlacement& where, Block* memory) : Counted{}, placement(where), block(memory) {}
+
+  [[nodiscard]] constexpr Backend& backend() const { return *block.object->backend; }
+  [[nodiscard]] constexpr ElementType type() const { return block.object->type; }
   /// Axes along which the sum is outstanding.
-  [[nodiscard]] constexpr AxisSet pending() const { return block->pending; }
+  [[nodiscard]] constexpr AxisSet pending() const { return block.object->pending; }
 };
 MTF_NOINLINE constexpr void dispose(Value* value) { destroy(value); }
 
 /// Whether nobody else holds the value or its memory, so that it may be written.
 [[nodiscard]] constexpr bool is_sole_owner(const Ref<Value>& value) {
-  return value->references == 1 && value->block->references == 1 && !value->block->lent;
+  return value.object->references == 1 && value.object->block.object->references == 1 && !value.object->block.object->lent;
 }
 
 class GradientSink;
+struct GradientEntry;
 class Operation;
 class Node;
 constexpr void dispose(Node* node);
@@ -39,7 +43,7 @@ constexpr void dispose(Node* node);
 struct ElementOperations {
   /// a + b, in a's memory if nobody else holds it; equal pending sets.
   Ref<Value> (*add)(Ref<Value>&& a, const Value& b);
-  Ref<Value> (*fill)(Backend&, const Placement&, double);
+  Ref<Value> (*fill)(Backend&, const KeptPlacement&, double);
 };
 
 /// A vertex of the graph: a result that depends on variables or watched tensors. Holds no data.
@@ -47,18 +51,51 @@ class Node : public Counted {
  public:
   Ref<Backend> backend;
   std::int64_t id = 0;  ///< creation number: inputs have smaller ones
-  Placement placement;
+  const KeptPlacement& placement;
   const ElementOperations* elements = nullptr;
   Operation* operation = nullptr;  ///< null for variables and watched tensors
   bool consumed = false;           ///< its operation was freed by a gradient pass
   std::string_view name;           ///< of a variable, for messages
   std::int64_t scope = 0;          ///< the captured function in which it was made, 0 for none
   std::int64_t mark = 0;           ///< the last walk over captured functions that met it
-  std::int64_t pass = 0;           ///< the gradient pass that met it last, and its position in that
-  int slot = -1;
+  GradientEntry* entry = nullptr;  ///< what the innermost gradient pass that has met it knows of it
   Node* next_dead = nullptr;
 
+  constexpr Node(Backend& home, const KeptPlacement& where, const ElementOperations* operations)
+      : Counted{}, backend(&home), id(home.next_id++), placement(where), elements(operations), scope(home.scope == nullptr ? 0 : home.scope->number) {}
   constexpr ~Node();
+};
+
+/// A list of handles of which two have their place here: most operations have no more operands.
+template <class T>
+class FewRefs {
+ public:
+  constexpr void push_back(const Ref<T>& ref) {
+    if (size_ < near) {
+      near_[size_++] = ref;
+    } else {
+      push_far(ref);
+    }
+  }
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+  [[nodiscard]] constexpr const Ref<T>* data() const { return size_ <= near ? near_ : far_.data(); }
+  [[nodiscard]] constexpr const Ref<T>* begin() const { return data(); }
+  [[nodiscard]] constexpr const Ref<T>* end() const { return data() + size_; }
+  [[nodiscard]] constexpr const Ref<T>& operator[](std::size_t i) const { return size_ <= near ? near_[i] : far_[i]; }
+
+ private:
+  constexpr void push_far(const Ref<T>& ref) {
+    if (size_ == near) {
+      for (const Ref<T>& other : near_) far_.push_back(other);
+    }
+    far_.push_back(ref);
+    ++size_;
+  }
+
+  static constexpr std::size_t near = 2;
+  Ref<T> near_[near];
+  RecycledVector<Ref<T>> far_;  ///< all of them, if there are more
+  std::size_t size_ = 0;
 };
 
 /// How a result was made: the edges to its inputs, and in derived classes what the gradient needs, no more.
@@ -66,7 +103,7 @@ class Operation : public Counted {
  public:
   static constexpr int max_inputs = 8;  ///< of the operations that take a list of operands
   const char* name = "";
-  RecycledVector<Ref<Node>> inputs;  ///< null where an input needs no gradient
+  FewRefs<Node> inputs;  ///< null where an input needs no gradient
 
   constexpr virtual ~Operation() {}
   /// Adds the gradient of every input that `sink` asks for. `gradient` may be pending.
@@ -79,17 +116,19 @@ constexpr Node::~Node() {
 
 /// Frees nodes through a worklist: recursive release of long chains would overflow the stack.
 constexpr void dispose(Node* node) {
-  const Ref<Backend> backend = node->backend;
-  node->next_dead = backend->graveyard;
-  backend->graveyard = node;
-  if (backend->burying) return;
-  backend->burying = true;
-  while (backend->graveyard != nullptr) {
-    Node* dead = backend->graveyard;
-    backend->graveyard = dead->next_dead;
+  Backend& backend = *node->backend.object;
+  node->next_dead = backend.graveyard;
+  backend.graveyard = node;
+  if (backend.burying) return;
+  ++backend.references;  // the nodes may hold the last ones
+  backend.burying = true;
+  while (backend.graveyard != nullptr) {
+    Node* dead = backend.graveyard;
+    backend.graveyard = dead->next_dead;
     destroy(dead);
   }
-  backend->burying = false;
+  backend.burying = false;
+  if (--backend.references == 0) dispose(&backend);
 }
 
 /// A tensor without its types: a value and, if gradients may flow through it, its node. Copied and destroyed by every line of a
@@ -131,8 +170,9 @@ constexpr void require_visible(const Node& node) {
 
 }  // namespace detail
 
-/// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
-MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
+namespace detail {
+
+MTF_NOINLINE constexpr void complete_sum(Block& block, const char* operation) {
   Backend& backend = *block.backend;
   if (block.wide) backend.narrow(block);
   if (!block.pending.empty()) {
@@ -157,35 +197,39 @@ MTF_NOINLINE constexpr void complete(Block& block, const char* operation) {
     block.scattered = {};
   }
 }
-constexpr void complete(const Value& value, const char* operation) { complete(*value.block, operation); }
+
+}  // namespace detail
+
+/// Finishes an outstanding sum: one allreduce of a pending block, one allgather of a scattered one, else nothing.
+constexpr void complete(Block& block, const char* operation) {
+  if (block.wide || (block.pending.bits | block.scattered.bits) != 0) detail::complete_sum(block, operation);
+}
+constexpr void complete(const Value& value, const char* operation) { complete(*value.block.object, operation); }
 
 /// An uninitialised value of this placement.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
-  Ref<Value> value(make<Value>());
-  value->placement = placement;
-  backend.note(placement);
-  value->block = Buffer(backend.allocate(type, placement.local_size()));
-  if (backend.survey != nullptr) backend.survey->begin(&*value->block, placement, value->block->bytes);
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
+  Ref<Value> value(make<Value>(placement, backend.allocate(type, placement.local_size())));
+  if (backend.survey != nullptr) backend.survey->begin(value->block.get(), placement, value->block->bytes);
   return value;
 }
+[[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
+  return make_value(backend, backend.keep(placement), type);
+}
 /// An uninitialised partial sum of bfloat16 that is held in float.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_wide(Backend& backend, const Placement& placement) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_wide(Backend& backend, const KeptPlacement& placement) {
   Ref<Value> value = make_value(backend, placement, ElementType::float32);
   value->block->type = ElementType::bfloat16;
   value->block->wide = true;
   return value;
 }
 /// An uninitialised value of this placement whose elements are held as those of x.
-[[nodiscard]] constexpr Ref<Value> make_like(Backend& backend, const Placement& placement, const Value& x) {
+[[nodiscard]] constexpr Ref<Value> make_like(Backend& backend, const KeptPlacement& placement, const Value& x) {
   if (x.block->wide) return make_wide(backend, placement);
   return make_value(backend, placement, x.type());
 }
 /// The same data under another placement with an equal local size.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> share(const Value& value, const Placement& placement) {
-  Ref<Value> result(make<Value>());
-  result->placement = placement;
-  result->block = value.block;
-  return result;
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> share(const Value& value, const KeptPlacement& placement) {
+  return Ref<Value>(make<Value>(placement, value.block));
 }
 
 }  // namespace v0

@@ -25,11 +25,11 @@ template <class T>
   if constexpr (std::same_as<T, bfloat16>) {
     if (value->block->wide) value->block->backend->narrow(*value->block);
   }
-  return {*value->block};
+  return {*value.object->block.object};
 }
 template <class T>
 [[nodiscard]] constexpr Out<T> out(const Ref<Value>& value) {
-  return {*value->block};
+  return {*value.object->block.object};
 }
 
 namespace detail {
@@ -60,7 +60,7 @@ struct ResultType<X, Operands...> : ResultType<Operands...> {};
 
 // Measured once: in constant expressions the length of a text takes a step for each of its characters.
 template <class Plan>
-inline constexpr std::string_view plan_name = Plan::name;
+inline constexpr Name plan_name = Plan::name;
 
 /// What running a plan on these operands does.
 template <class Plan, class... Operands>

@@ -52,7 +52,7 @@ class Tensor : public OperandBase {
   constexpr Tensor(const Tensor<World, T, Others...>& other) : array_(other.array()) {}
 
   [[nodiscard]] constexpr const Array& array() const { return array_; }
-  [[nodiscard]] constexpr const Placement& placement() const { return array_.value->placement; }
+  [[nodiscard]] constexpr const KeptPlacement& placement() const { return array_.value->placement; }
   [[nodiscard]] constexpr engine_type& engine() const { return static_cast<engine_type&>(array_.value->backend()); }
   /// Extents of the global array.
   [[nodiscard]] constexpr ShapeValue shape() const { return placement().shape(); }

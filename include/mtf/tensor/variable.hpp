@@ -4,7 +4,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <mtf/core/path.hpp>
 #include <mtf/tensor/form.hpp>
@@ -57,20 +56,20 @@ struct VariableState {
   SliceOperations types;
   std::int64_t version = 0;
   bool trainable = true;
+  VariableState* next = nullptr;  ///< in the registry, of those whose paths have a similar hash
 
   /// The present version in the slice type: what is updated and saved.
-  [[nodiscard]] constexpr const Ref<Value>& slice() const { return stored ? stored : leaf.value; }
+  [[nodiscard]] constexpr const Ref<Value>& slice() const { return stored.object != nullptr ? stored : leaf.value; }
   /// A value of the activation type, such as a gradient, in the slice type.
   [[nodiscard]] constexpr Ref<Value> to_slice(const Ref<Value>& value) const {
     if (types.to_slice == nullptr) return value;
     return types.to_slice(value);
   }
-  [[nodiscard]] constexpr const Placement& placement() const { return leaf.value->placement; }
+  [[nodiscard]] constexpr const KeptPlacement& placement() const { return leaf.value.object->placement; }
 
   [[nodiscard]] static constexpr Ref<Value> copy_of(const Value& value) {
     Ref<Value> copy = make_value(value.backend(), value.placement, value.type());
-    const StridedShape shape = row_major(value.placement);
-    value.backend().copy(plan_copy(shape, shape), *copy->block, *value.block);
+    value.backend().copy(plan_copy(value.backend(), value.placement, value.placement), *copy->block, *value.block);
     return copy;
   }
 
@@ -83,17 +82,22 @@ struct VariableState {
 
   /// A new version, of the slice type. The old one stays as it was for everyone who holds it.
   MTF_NOINLINE constexpr void assign(const Ref<Value>& value) {
-    complete(*value, "assign");
-    const Node& old = *leaf.node;
-    Ref<Node> node = make_node(*old.backend, value->placement, old.elements);
-    node->name = path.view();
-    leaf.node = node;
-    if (value->block->lent) {
+    complete(*value.object->block.object, "assign");
+    if (leaf.node.object != nullptr && is_read(*leaf.node.object)) {
+      Ref<Node> node = make_node(*leaf.node->backend, value->placement, leaf.node->elements);
+      node->name = path.view();
+      leaf.node = std::move(node);
+    }
+    if (value.object->block.object->lent) {
       set(copy_of(*value));  // the lender takes its memory back
     } else {
       set(value);
     }
     ++version;
+  }
+  /// Whether someone may know this leaf: it then stays that of the version it was made for.
+  [[nodiscard]] static constexpr bool is_read(const Node& node) {
+    return node.references > 1 || node.scope != 0 || node.backend.object->scope != nullptr;
   }
   constexpr void set(const Ref<Value>& value) {
     if (types.to_activation == nullptr) {
@@ -111,13 +115,12 @@ class Registry {
   constexpr Registry() = default;
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
-  constexpr ~Registry() { clear(); }
+  constexpr ~Registry() { release(); }
 
-  [[nodiscard]] constexpr VariableState* find(std::string_view path) const {
-    for (VariableState* state : states_) {
-      if (state->path.view() == path) return state;
-    }
-    return nullptr;
+  [[nodiscard]] constexpr VariableState* find(const Scope& path) const {
+    VariableState* state = buckets_[path.hash() % buckets];
+    while (state != nullptr && !(state->path == path)) state = state->next;
+    return state;
   }
   /// Throws if a variable of this path cannot be made now.
   MTF_NOINLINE constexpr void require_new(const Backend& backend, const Scope& path) const {
@@ -125,36 +128,50 @@ class Registry {
       raise("variable", "\"" + std::string(path.view()) + "\" is made while " + backend.replaying +
                             " runs a function for its gradient; make variables before, and let the function refer to them");
     }
-    if (find(path.view()) != nullptr) {
+    if (find(path) != nullptr) {
       raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
     }
   }
-  /// Adds a variable of this value; a second one of the same path is an error.
-  constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable) {
-    return add(path, value, elements, trainable, {.elements = elements, .master = value->type()});
+  /// Adds a slot of an optimizer, of this value: it is not trained, and no graph knows it. The path must be new.
+  constexpr VariableState& add_slot(const Scope& path, const Ref<Value>& value, const ElementOperations* elements) {
+    VariableState& state = add(path, value, {.elements = elements, .master = value->type()});
+    state.trainable = false;
+    return state;
   }
-  /// The same for a value of the slice type, `elements` being of the activation type.
-  MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, bool trainable,
-                                            const SliceOperations& types) {
+  /// Adds a variable of this value, of the slice type; `elements` is of the activation type. A second one of a path is an error.
+  constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, const SliceOperations& types) {
     require_new(value->backend(), path);
-    states_.push_back(new VariableState());
-    VariableState* state = states_.back();
+    VariableState& state = add(path, value, types);
+    state.leaf.node = make_node(value->backend(), value->placement, elements);
+    state.leaf.node->name = state.path.view();
+    return state;
+  }
+  [[nodiscard]] constexpr const RecycledVector<VariableState*>& all() const { return states_; }
+  constexpr void clear() {
+    release();
+    for (VariableState*& bucket : buckets_) bucket = nullptr;
+  }
+
+ private:
+  MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const SliceOperations& types) {
+    auto* state = new VariableState();
+    states_.push_back(state);
     state->path = path;
-    state->trainable = trainable;
-    state->leaf.node = make_node(value->backend(), value->placement, elements);
-    state->leaf.node->name = state->path.view();
     state->types = types;
+    VariableState*& bucket = buckets_[path.hash() % buckets];
+    state->next = bucket;
+    bucket = state;
     state->set(value);
     return *state;
   }
-  [[nodiscard]] constexpr const std::vector<VariableState*>& all() const { return states_; }
-  constexpr void clear() {
+  constexpr void release() {
     for (VariableState* state : states_) delete state;
     states_.clear();
   }
 
- private:
-  std::vector<VariableState*> states_;
+  static constexpr std::uint64_t buckets = 256;
+  RecycledVector<VariableState*> states_;  ///< in order of creation
+  VariableState* buckets_[buckets]{};
 };
 
 /// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version, in its activation type; the
@@ -207,8 +224,8 @@ Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<Wor
 
 template <class Arrays>
 constexpr void require_same_backend(const Backend& backend, const char* operation, const Arrays& arrays) {
-  for (const Array& array : arrays) {
-    if (&array.value->backend() != &backend) {
+  for (const Array *array = arrays.data(), *end = array + arrays.size(); array != end; ++array) {
+    if (array->value.object->block.object->backend != &backend) {
       raise(operation, std::string("the operands belong to different worlds; use from_global(other_world, to_host(x)) to carry data over"));
     }
   }
@@ -245,8 +262,8 @@ constexpr void update(VariableState& state, const F& f, const Ref<Value>& term, 
   using E = typename V::engine_type;
   using S = typename V::types::slice;
   Ref<Value> result = state.writable();
-  const StridedShape shape = row_major(result->placement);
-  static_cast<E&>(result->backend()).run(MapPlan{collapse(loop_over(shape, shape, shape, shape))}, f, out<S>(result), in<S>(result), in<S>(term));
+  E& engine = static_cast<E&>(result->backend());
+  engine.run(plan_map(engine, result->placement, result->placement, term->placement), f, out<S>(result), in<S>(result), in<S>(term));
   state.assign(result);
 }
 

@@ -111,13 +111,9 @@ class Engine final : public Backend {
   }
 
   [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) override {
-    Block* block = make<Block>();
-    block->backend = this;
     ++references;
-    block->type = type;
-    block->bytes = count * bytes_of(type);
-    block->data = pool_.take(block->bytes);
-    return block;
+    const std::int64_t bytes = count * bytes_of(type);
+    return make<Block>(*this, type, bytes, pool_.take(bytes));
   }
   void release(Block* block) override {
     if (!block->lent) pool_.give(block->data, block->bytes);
@@ -125,12 +121,8 @@ class Engine final : public Backend {
   }
   /// A block around memory of the user's own.
   [[nodiscard]] Block* lend(ElementType type, std::int64_t count, void* data) {
-    Block* block = make<Block>();
-    block->backend = this;
     ++references;
-    block->type = type;
-    block->bytes = count * bytes_of(type);
-    block->data = data;
+    Block* block = make<Block>(*this, type, count * bytes_of(type), data);
     block->lent = true;
     return block;
   }

@@ -108,7 +108,7 @@ auto run_local(const LocalResult<T, Dims, Summed>& result, const F& kernel, cons
   require_open(engine, local_map_name);
   const AxisSet pending = summed_axes(engine, result.shape, Summed::shape(), result.axes, arrays);
   for (const Array& x : arrays) complete(*x.value, local_map_name);
-  Ref<Value> value = make_value(engine, place(engine.rules, result.shape), element_type_of<T>::value);
+  Ref<Value> value = make_value(engine, engine.place(result.shape), element_type_of<T>::value);
   value->block->pending = pending;
   {
     const Region region(local_map_name);

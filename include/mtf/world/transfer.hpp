@@ -22,7 +22,7 @@ MTF_NOINLINE inline Ref<Value> value_of_whole(Backend& backend, const char* name
   if (given != size_of(shape)) {
     raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " + std::to_string(size_of(shape)));
   }
-  return make_value(backend, place(backend.rules, shape), type);
+  return make_value(backend, backend.place(shape), type);
 }
 
 /// The whole array on every rank, row-major: an allgather over the axes that split it.
@@ -177,7 +177,7 @@ auto from_local(World& world, const ViewType& view, const Dims&... dims) {
   auto& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
   require_legal(engine, "from_local", shape);
-  const Placement placement = place(engine.rules, shape);
+  const KeptPlacement& placement = engine.place(shape);
   bool contiguous = true;
   std::int64_t stride = 1;
   for (int d = placement.rank() - 1; d >= 0; --d) {
@@ -190,13 +190,12 @@ auto from_local(World& world, const ViewType& view, const Dims&... dims) {
     contiguous = contiguous && (extent == 1 || static_cast<std::int64_t>(view.stride(static_cast<unsigned>(r))) == stride);
     stride *= extent;
   }
-  Ref<Value> value(make<Value>());
-  value->placement = placement;
   const std::int64_t bytes = placement.local_size() * static_cast<std::int64_t>(sizeof(T));
+  Ref<Value> value;
   if (contiguous) {
-    value->block = Buffer(engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data())));
+    value = Ref<Value>(make<Value>(placement, engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data()))));
   } else {
-    value->block = Buffer(engine.allocate(element_type_of<T>::value, placement.local_size()));
+    value = make_value(engine, placement, element_type_of<T>::value);
     CopyPlan plan;
     plan.loop.operands = 2;
     const StridedShape row = row_major(placement);

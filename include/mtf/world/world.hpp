@@ -100,7 +100,7 @@ class WorldCore {
     std::vector<std::string> dims;
     const auto& rules = engine().rules.rules;
     for (int rule = 0; rule < rules.size(); ++rule) {
-      if ((engine().used_rules >> rule & 1U) == 0) dims.emplace_back(rules[rule].dim.text);
+      if ((engine().placements.used_rules() >> rule & 1U) == 0) dims.emplace_back(rules[rule].dim.text);
     }
     return dims;
   }
