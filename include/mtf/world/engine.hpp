@@ -75,14 +75,14 @@ class Engine final : public Backend {
     const detail::Region region(Plan::name);
     const double begin = start_of_record();
     kernels::execute(space(), plan, pointer(operands)...);
-    if (tracing) keep(record_of(activity, detail::work_of(plan, operands...)), begin);
+    if (tracing) keep_record(record_of(activity, detail::work_of(plan, operands...)), begin);
   }
   /// Runs f, work of a rank that is no plan, and keeps a record of it if records are kept.
   template <class F>
   void run_recorded(const LocalWork& done, const F& f) {
     const double begin = start_of_record();
     f();
-    if (tracing) keep(record_of(activity, done), begin);
+    if (tracing) keep_record(record_of(activity, done), begin);
   }
 
   void copy(const CopyPlan& plan, Block& out, const Block& in) override {
@@ -91,7 +91,7 @@ class Engine final : public Backend {
     if (in.wide && !out.wide) narrow(const_cast<Block&>(in));
     const double begin = start_of_record();
     kernels::execute(space(), plan, static_cast<int>(out.width()), out.data, in.data);
-    if (tracing) keep(record_of(activity, detail::work_of_copy(plan, out)), begin);
+    if (tracing) keep_record(record_of(activity, detail::work_of_copy(plan, out)), begin);
   }
   void narrow(Block& block) override {
     const detail::Region region("narrow");
@@ -103,7 +103,7 @@ class Engine final : public Backend {
     plan.loop.operands = 2;
     plan.loop.dims.push_back({count, {1, 1}});
     kernels::execute(space(), plan, detail::Convert<bfloat16>{}, static_cast<bfloat16*>(rounded), static_cast<const float*>(block.data));
-    if (tracing) keep(record_of(activity, detail::work_of_narrowing(block)), begin);
+    if (tracing) keep_record(record_of(activity, detail::work_of_narrowing(block)), begin);
     pool_.give(block.data, block.bytes);
     block.data = rounded;
     block.bytes = bytes;
@@ -132,7 +132,7 @@ class Engine final : public Backend {
     const Group& group = communicators_.along(plan.axes);
     const double begin = start_of_record();
     counters_.record(plan, perform(plan, group, out, in), group.size);
-    if (tracing) keep(record_of(activity, plan, group.size), begin);
+    if (tracing) keep_record(record_of(activity, plan, group.size), begin);
   }
   /// Forgets the records and counts their seconds from now on.
   void restart_records() {
@@ -184,7 +184,7 @@ class Engine final : public Backend {
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - records_begin_).count(); }
   [[nodiscard]] double start_of_record() const { return tracing ? seconds() : 0; }
   /// Appends a record of what began at `begin` and ends now.
-  MTF_COLD void keep(Record record, double begin) {
+  MTF_COLD void keep_record(Record record, double begin) {
     kernels::wait_for(space());  // a device may be at work still
     record.begin = begin;
     record.end = seconds();
