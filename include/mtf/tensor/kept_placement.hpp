@@ -26,9 +26,10 @@ class KeptPlacement : public Placement {
   KeptPlacement(const KeptPlacement&) = delete;
   KeptPlacement& operator=(const KeptPlacement&) = delete;
 
-  unsigned number;  ///< 1, 2, ... in order of first use: what plans are remembered by
+  unsigned number;              ///< 1, 2, ... in order of first use: what plans are remembered by
+  std::int64_t local_elements;  ///< of one slice
   [[nodiscard]] constexpr std::int64_t size() const { return size_; }
-  [[nodiscard]] constexpr std::int64_t local_size() const { return local_size_; }
+  [[nodiscard]] constexpr std::int64_t local_size() const { return local_elements; }
   [[nodiscard]] constexpr AxisSet split_axes() const { return split_axes_; }
   /// The local slice, row-major.
   friend constexpr const StridedShape& row_major(const KeptPlacement& kept) { return kept.slice_; }
@@ -40,14 +41,14 @@ class KeptPlacement : public Placement {
   constexpr KeptPlacement(const Placement& placement, std::uint64_t hash, unsigned position)
       : Placement(placement),
         number(position),
+        local_elements(placement.local_size()),
         hash_(hash),
         size_(placement.size()),
-        local_size_(placement.local_size()),
         split_axes_(placement.split_axes()),
         slice_(row_major(placement)) {}
 
   std::uint64_t hash_;
-  std::int64_t size_, local_size_;
+  std::int64_t size_;
   AxisSet split_axes_;
   StridedShape slice_;
   bool by_rules_ = false;           ///< known to be where the rules put its dims

@@ -208,7 +208,7 @@ constexpr void complete(const Value& value, const char* operation) { complete(*v
 
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
-  Ref<Value> value(make<Value>(placement, backend.allocate(type, placement.local_size())));
+  Ref<Value> value(make<Value>(placement, backend.allocate(type, placement.local_elements)));
   if (backend.survey != nullptr) backend.survey->begin(value->block.get(), placement, value->block->bytes);
   return value;
 }

@@ -22,10 +22,12 @@ struct Out {
 };
 template <class T>
 [[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
-  if constexpr (std::same_as<T, bfloat16>) {
-    if (value->block->wide) value->block->backend->narrow(*value->block);
-  }
   return {*value.object->block.object};
+}
+template <std::same_as<bfloat16> T>
+[[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
+  if (value->block->wide) value->block->backend->narrow(*value->block);
+  return {*value->block};
 }
 template <class T>
 [[nodiscard]] constexpr Out<T> out(const Ref<Value>& value) {
