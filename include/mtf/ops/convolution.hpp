@@ -112,7 +112,7 @@ template <class E, class T>
     slice = detail::fetch<E, T>(engine, plan.slice, x.value->block, name);
     result.value = detail::convolve<E, T>(engine, plan, *slice, *matrix->block);
     result.value->block->pending = plan.filter.split_axes() - plan.small.split_axes();
-    result.value = detail::in_order(engine, result.value, to);
+    result.value = detail::in_order(engine, result.value, engine.keep(to));
   }
   if constexpr (floating<T>) {
     if (records(engine, {x, filter})) {

@@ -28,7 +28,8 @@ MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operatio
 
 /// Where a tensor of this shape lives, for an operation that has begun; throws if it cannot be placed.
 MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& place(Backend& backend, const char* operation, const ShapeValue& shape) {
-  if (const KeptPlacement* known = backend.placements.find(shape)) return *known;
+  const KeptPlacement* known = backend.placements.find(shape);
+  if (known != nullptr && backend.survey == nullptr) return *known;  // a survey hears of every shape
   require_placeable(backend, operation, shape);
   return backend.place(shape);
 }
