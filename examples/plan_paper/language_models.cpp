@@ -133,8 +133,8 @@ PlannedModel plan(const LanguageModelSizes& sizes, std::string_view mesh, std::s
 
 }  // namespace
 
-PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout, ModelElement element) {
-  return element == ModelElement::float32 ? plan<float>(sizes, mesh, layout) : plan<mtf::bfloat16>(sizes, mesh, layout);
+PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout, mtf::ElementType element) {
+  return element == mtf::ElementType::float32 ? plan<float>(sizes, mesh, layout) : plan<mtf::bfloat16>(sizes, mesh, layout);
 }
 
 mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,

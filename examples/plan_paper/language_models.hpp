@@ -42,8 +42,6 @@ namespace formula {
 [[nodiscard]] std::int64_t adafactor_slots(const LanguageModelSizes& sizes, std::int64_t c);
 }  // namespace formula
 
-enum class ModelElement : std::uint8_t { float32, bfloat16 };
-
 struct PlannedModel {
   mtf::Cost cost;
   std::int64_t kept_elements = 0;  ///< of all arrays that a rank holds between forward and backward, besides variables and tokens
@@ -53,7 +51,7 @@ struct PlannedModel {
 /// Plans a step with Adam. In bfloat16 the gradients are completed, but there is no optimizer, which works in float.
 /// Throws mtf::plan_error with every rule that the layout breaks.
 [[nodiscard]] PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
-                                               ModelElement element = ModelElement::float32);
+                                               mtf::ElementType element = mtf::ElementType::float32);
 /// The same with a report of a step that is not the first, which makes the optimizer's slots.
 [[nodiscard]] mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
                                                 const mtf::ReportOptions& options = {});

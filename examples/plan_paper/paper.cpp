@@ -52,7 +52,7 @@ std::vector<Comparison> compare_largest_model() {
   --one_less.layers;
   const PlannedModel plan = plan_language_model(sizes, mesh, paper_layout);
   const PlannedModel shorter = plan_language_model(one_less, mesh, paper_layout);
-  const PlannedModel narrow = plan_language_model(sizes, mesh, paper_layout, ModelElement::bfloat16);
+  const PlannedModel narrow = plan_language_model(sizes, mesh, paper_layout, mtf::ElementType::bfloat16);
   const mtf::Report report = report_language_model(sizes, mesh, paper_layout, {.machine = tpu_v2_core(), .counters = {.one_hot_lookups = true}});
   const mtf::Cost& cost = plan.cost;
 

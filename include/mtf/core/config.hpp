@@ -17,9 +17,11 @@
 #if defined(__GNUC__)
 #define MTF_NOINLINE [[gnu::noinline]]
 #define MTF_COLD [[gnu::cold, gnu::noinline]]
+#define MTF_RARE [[gnu::cold]]  // on a declaration that a definition follows
 #else
 #define MTF_NOINLINE
 #define MTF_COLD
+#define MTF_RARE
 #endif
 
 // On the declaration of a function that is no template and never part of a constant expression: it is defined inline in its header or, in a

@@ -63,9 +63,13 @@ class ReportBuilder {
   void add_layout() {
     const PlacementRules& rules = backend_.rules;
     for (int rule = 0; rule < rules.rules.size(); ++rule) {
-      report_.layout += (rule == 0 ? "" : ";") + std::string(rules.rules[rule].dim.text);
+      if (rule > 0) report_.layout += ';';
+      report_.layout += std::string_view(rules.rules[rule].dim.text);
       const AxisList& axes = rules.rules[rule].axes;
-      for (int i = 0; i < axes.size(); ++i) report_.layout += (i == 0 ? ":" : ",") + std::string(rules.mesh.axes[axes[i]].name.text);
+      for (int i = 0; i < axes.size(); ++i) {
+        report_.layout += i == 0 ? ':' : ',';
+        report_.layout += std::string_view(rules.mesh.axes[axes[i]].name.text);
+      }
       if ((backend_.placements.used_rules() >> rule & 1U) == 0) {
         ++report_.cost.unused;
         report_.findings.push_back(

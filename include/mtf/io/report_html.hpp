@@ -68,7 +68,8 @@ class HtmlTable {
   std::string digits = std::to_string(number);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
     digits.insert(static_cast<std::size_t>(at), " ");
-  return "#" + digits;
+  digits.insert(digits.begin(), '#');
+  return digits;
 }
 [[nodiscard]] inline std::string share_bar(double part, double whole, Phase phase) {
   return fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", name_of(phase),
@@ -83,10 +84,10 @@ class HtmlTable {
     for (const Report::Communication& c : report.communication) {
       if (!(c.axes == along.axes)) continue;
       table.add({report.names(c.axes), c.kind, std::string(name_of(c.phase)), c.operation, whole_number(c.count), whole_number(c.elements),
-                 whole_number(c.bytes), whole_number(static_cast<std::int64_t>(c.wire_bytes)), "#" + percent_text(c.seconds, seconds)});
+                 whole_number(c.bytes), whole_number(static_cast<std::int64_t>(c.wire_bytes)), fmt::format("#{}", percent_text(c.seconds, seconds))});
     }
     table.sum({report.names(along.axes), "all", "", "", whole_number(along.count), whole_number(along.elements), whole_number(along.bytes),
-               whole_number(static_cast<std::int64_t>(along.wire_bytes)), "#" + percent_text(along.seconds, seconds)});
+               whole_number(static_cast<std::int64_t>(along.wire_bytes)), fmt::format("#{}", percent_text(along.seconds, seconds))});
     all.count += along.count;
     all.elements += along.elements;
     all.bytes += along.bytes;
@@ -94,7 +95,7 @@ class HtmlTable {
     all.seconds += along.seconds;
   }
   table.sum({"all axes", "all", "", "", whole_number(all.count), whole_number(all.elements), whole_number(all.bytes),
-             whole_number(static_cast<std::int64_t>(all.wire_bytes)), "#" + percent_text(all.seconds, seconds)});
+             whole_number(static_cast<std::int64_t>(all.wire_bytes)), fmt::format("#{}", percent_text(all.seconds, seconds))});
   return table.finish();
 }
 [[nodiscard]] inline std::string operation_table(const Report& report) {
@@ -104,7 +105,7 @@ class HtmlTable {
   HtmlTable table({"operation", "phase", "#runs", "#plans", "#multiply-adds", "#element operations", "#bytes", "#of the time", ""});
   for (const Report::Operation& o : report.operations) {
     table.add({o.name, std::string(name_of(o.phase)), whole_number(o.runs), whole_number(o.plans), whole_number(o.multiply_adds),
-               whole_number(o.element_operations), whole_number(o.bytes), "#" + percent_text(o.seconds, seconds),
+               whole_number(o.element_operations), whole_number(o.bytes), fmt::format("#{}", percent_text(o.seconds, seconds)),
                share_bar(o.seconds, largest, o.phase)});
   }
   return table.finish();

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include <mtf/core/name.hpp>
+#include <mtf/core/recycled.hpp>
 #include <mtf/plan/collective.hpp>
 
 namespace mtf {
@@ -54,7 +54,7 @@ class Counters {
     }
     return result;
   }
-  [[nodiscard]] const std::vector<CollectiveTotals>& all() const { return totals_; }
+  [[nodiscard]] const RecycledVector<CollectiveTotals>& all() const { return totals_; }
   /// Hash of the sequence of collectives; equal on all ranks of a correct program.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
   void reset() {
@@ -71,7 +71,7 @@ class Counters {
     return totals_.back();
   }
 
-  std::vector<CollectiveTotals> totals_;
+  RecycledVector<CollectiveTotals> totals_;
   std::uint64_t sequence_ = hash_text({});
 };
 

@@ -24,12 +24,12 @@ struct ProcessPlace {
 };
 
 /// The place of this rank.
-[[nodiscard]] MTF_RUN_TIME ProcessPlace this_process(int threads);
+MTF_RARE [[nodiscard]] MTF_RUN_TIME ProcessPlace this_process(int threads);
 /// What the places of all ranks mean, in a line for each finding: ranks, hosts, threads and cores; then warnings that start "mtf: warning:",
 /// of ranks bound to one and the same core, and of hosts with more threads than cores.
-[[nodiscard]] MTF_RUN_TIME std::string describe_processes(const ProcessPlace* places, int count, const char* space);
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe_processes(const ProcessPlace* places, int count, const char* space);
 /// The same for the ranks of a communicator. Collective; the text is that of rank 0's view, equal on all ranks.
-[[nodiscard]] MTF_RUN_TIME std::string describe_processes(MPI_Comm comm, int threads, const char* space);
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe_processes(MPI_Comm comm, int threads, const char* space);
 
 #if MTF_HAS_DEFINITIONS
 

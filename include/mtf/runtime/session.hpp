@@ -24,7 +24,7 @@ inline thread_local std::string unwound_place;
 inline thread_local int boundaries = 0;
 
 /// Prints `mtf: rank 3 (rows=1, cols=1): what` and ends the whole job.
-[[noreturn]] MTF_RUN_TIME void end_job(const std::string& place, const char* what);
+MTF_RARE [[noreturn]] MTF_RUN_TIME void end_job(const std::string& place, const char* what);
 /// An error that all ranks have alike is printed once: by rank 0, by another only if rank 0 did not end the job.
 MTF_RUN_TIME void let_rank_zero_speak();
 

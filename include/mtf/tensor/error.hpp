@@ -27,16 +27,16 @@ class plan_error : public std::invalid_argument {
 };
 
 /// "[batch:64, io:1024]".
-[[nodiscard]] MTF_RUN_TIME std::string describe(const ShapeValue& shape);
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const ShapeValue& shape);
 /// "rows:2;cols:4", in quotation marks.
-[[nodiscard]] MTF_RUN_TIME std::string describe(const MeshValue& mesh);
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const MeshValue& mesh);
 /// One violated rule with its names and numbers, then the way out.
-[[nodiscard]] MTF_RUN_TIME std::string describe(const Violation& v);
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const Violation& v);
 
 /// Throws one plan_error that lists every violation.
-[[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const Violations& violations);
-[[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const std::string& what);
-[[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const char* what);
+MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const Violations& violations);
+MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const std::string& what);
+MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const char* what);
 
 constexpr void require_none(std::string_view operation, const Violations& violations) {
   if (!violations.empty()) raise(operation, violations);

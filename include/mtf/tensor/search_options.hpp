@@ -36,11 +36,14 @@ namespace detail {
 [[nodiscard]] inline std::string text_of(const LayoutValue& layout) {
   std::string text;
   for (const Rule& rule : layout.rules) {
-    if (!text.empty()) text += ";";
-    text += std::string(rule.dim.text) + ":";
-    for (int i = 0; i < rule.axes.size(); ++i) text += (i > 0 ? "," : "") + std::string(rule.axes[i].text);
+    text += text.empty() ? "\"" : ";";
+    text += std::string_view(rule.dim.text);
+    for (int i = 0; i < rule.axes.size(); ++i) {
+      text += i == 0 ? ':' : ',';
+      text += std::string_view(rule.axes[i].text);
+    }
   }
-  return "\"" + text + "\"";
+  return text.empty() ? "\"\"" : text + "\"";
 }
 [[nodiscard]] inline std::string without_quotes(const std::string& text) { return text.substr(1, text.size() - 2); }
 
