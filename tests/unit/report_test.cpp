@@ -8,6 +8,7 @@
 #include <mtf/model.hpp>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cctype>
 #include <cmath>
@@ -225,7 +226,7 @@ TEST_CASE("the page is well formed, needs nothing from outside, and draws every 
     CHECK(count_of(page, "<figure>") == kinds.size());
     CHECK(count_of(page, "<svg") == kinds.size() + 2);
     for (const mtf::Report::AlongAxes& along : report.along_axes) {
-      CHECK(page.find(">" + report.names(along.axes) + "</text>") != std::string::npos);
+      CHECK(page.find(fmt::format(">{}</text>", report.names(along.axes))) != std::string::npos);
       CHECK(page.find(mtf::detail::whole_number(static_cast<std::int64_t>(along.wire_bytes)).substr(1)) != std::string::npos);
     }
     for (const std::string& finding : report.findings) CHECK(page.find(mtf::detail::escaped(finding)) != std::string::npos);

@@ -68,8 +68,7 @@ class HtmlTable {
   std::string digits = std::to_string(number);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
     digits.insert(static_cast<std::size_t>(at), " ");
-  digits.insert(digits.begin(), '#');
-  return digits;
+  return fmt::format("#{}", digits);
 }
 [[nodiscard]] inline std::string share_bar(double part, double whole, Phase phase) {
   return fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", name_of(phase),
