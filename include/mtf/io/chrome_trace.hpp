@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <mtf/core/mesh.hpp>
 #include <mtf/plan/record.hpp>
@@ -24,7 +25,9 @@ namespace detail {
 [[nodiscard]] inline std::string names_of(AxisSet axes, const MeshValue& mesh) {
   std::string names;
   for (int i = 0; i < mesh.rank(); ++i) {
-    if (axes.has(i)) names += (names.empty() ? "" : ",") + std::string(mesh.axes[i].name.text);
+    if (!axes.has(i)) continue;
+    if (!names.empty()) names += ',';
+    names += mesh.axes[i].name.text;
   }
   return names;
 }
@@ -51,10 +54,15 @@ namespace detail {
 }
 /// What the viewer calls a rank: "rank 3 (rows=1, cols=1)".
 [[nodiscard]] inline nlohmann::json trace_name(const MeshValue& mesh, int rank) {
-  std::string text = "rank " + std::to_string(rank);
+  std::string text("rank ");
+  text += std::to_string(rank);
   const Coordinates at = mesh.coordinates(rank);
   for (int i = 0; i < mesh.rank(); ++i) {
-    text += (i > 0 ? ", " : " (") + std::string(mesh.axes[i].name.text) + "=" + std::to_string(at[i]) + (i + 1 == mesh.rank() ? ")" : "");
+    text += i > 0 ? ", " : " (";
+    text += mesh.axes[i].name.text;
+    text += '=';
+    text += std::to_string(at[i]);
+    if (i + 1 == mesh.rank()) text += ')';
   }
   return {{"name", "process_name"}, {"ph", "M"}, {"pid", rank}, {"args", {{"name", text}}}};
 }
@@ -71,7 +79,9 @@ namespace detail {
     std::size_t end = i + 1;
     while (end < records.size() && records[end].occurrence == records[i].occurrence) ++end;
     const Record& first = records[i];
-    add(trace_event(std::string(first.operation) + (first.is_gradient ? " gradient" : ""), "operation", first.begin, records[end - 1].end, rank));
+    std::string name(first.operation);
+    if (first.is_gradient) name += " gradient";
+    add(trace_event(std::move(name), "operation", first.begin, records[end - 1].end, rank));
     for (; i < end; ++i) add(trace_event(records[i], mesh, rank));
   }
   return text;
