@@ -72,6 +72,7 @@ class Survey {
   /// may be split alike: the input and the output of a window.
   MTF_NOINLINE constexpr void meet(const char* operation, const ShapeValue& shape, std::span<const DimPair> alike = {}) {
     const DimSet set = note(shape);
+    if (alike.empty() && have_met(set)) return;
     for (int i = 0; i < dims.size(); ++i) {
       if (has(set, i)) dims[i].meets |= set & ~bit(i) & ~partners(i, alike);
     }
@@ -81,9 +82,6 @@ class Survey {
       if (a < 0 || b < 0 || a == b) continue;
       dims[a].follows |= bit(b);
       dims[b].follows |= bit(a);
-    }
-    for (const Meeting& meeting : meetings) {
-      if ((set & ~meeting.dims) == 0 && meeting.has_pairs == !alike.empty()) return;
     }
     if (!meetings.full()) meetings.push_back({set, operation, !alike.empty()});
   }
@@ -128,16 +126,23 @@ class Survey {
   }
 
  private:
+  /// Whether all of these met each other before.
+  [[nodiscard]] constexpr bool have_met(DimSet set) const {
+    int at = 0;
+    while (at < meetings.count && ((set & ~meetings.items[at].dims) != 0 || meetings.items[at].has_pairs)) ++at;
+    return at < meetings.count;
+  }
   MTF_NOINLINE constexpr DimSet note(const ShapeValue& shape) {
     DimSet set = 0;
     for (const DimValue& dim : shape) {
-      int at = find(dim.name);
-      if (at < 0) {
+      // Once for every dim of every operation: one statement a name, as constant expressions are limited in statements.
+      int at = 0;
+      while (at < dims.count && (dims.items[at].name.hash != dim.name.hash || !(dims.items[at].name == dim.name))) ++at;
+      if (at == dims.count) {
         if (dims.full()) {
           overflowed = true;
           continue;
         }
-        at = dims.size();
         SurveyedDim added;
         added.name = dim.name;
         dims.push_back(added);
