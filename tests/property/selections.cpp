@@ -12,9 +12,10 @@ namespace {
 std::vector<std::int64_t> sorted_row(const Dense& x, std::string_view d, const Index& row, bool largest_first) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(extent_of(x.shape, d)));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+  std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
     const double a = x(row.with(d, i)).value;
     const double b = x(row.with(d, j)).value;
+    if (a == b) return i < j;
     return largest_first ? a > b : a < b;
   });
   return order;
