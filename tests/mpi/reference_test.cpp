@@ -37,12 +37,13 @@ TEST_CASE("reference: an einsum under every layout, and what it sends and comput
     World w(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
     watch_collectives(w);
     const auto y = run(w);
-    CHECK(w.counters().trace.empty());
+    CHECK(collectives(w).empty());
     mtf::complete(*y.array().value, "test");
     std::int64_t elements = 0;
-    for (const mtf::CollectivePlan& plan : w.counters().trace) {
-      CHECK(plan.collective == mtf::Collective::all_reduce);
-      elements += plan.count;
+    for (const mtf::Record& record : w.records()) {
+      if (!record.is_collective) continue;
+      CHECK(record.collective == mtf::Collective::all_reduce);
+      elements += record.count;
     }
     CHECK_MESSAGE(elements * ranks() == summed, mesh, " ", layout);
     CHECK(host(y) == expected);

@@ -172,7 +172,8 @@ void compare(const std::string& mesh, const std::vector<Host>& expected, const P
   const std::string what = fmt::format("mesh {}, layout {}", mesh, layout);
   mtf::World<Mesh, Layout> typed(MPI_COMM_WORLD, {.mesh = Mesh::is_static ? std::string_view() : std::string_view(mesh)});
   support::World drawn(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
-  typed.counters().tracing = drawn.counters().tracing = true;
+  support::watch_collectives(typed);
+  support::watch_collectives(drawn);
   const std::vector<Host> results = program(typed);
   CHECK_MESSAGE(results == program(drawn), what, ": other results than under the layout as a value");
   CHECK_MESSAGE(support::collectives(typed) == support::collectives(drawn), what);

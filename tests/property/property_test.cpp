@@ -137,7 +137,7 @@ struct Results {
   std::vector<ShapeValue> shapes;
   std::vector<Host> values;
   std::vector<Host> gradients;  ///< of the inputs that have one, in order
-  std::vector<mtf::CollectivePlan> sent, sent_back;
+  std::vector<mtf::Record> sent, sent_back;
 };
 
 Results results_of(World& world, const Program& program, const std::vector<Host>& inputs) {
@@ -154,11 +154,15 @@ Results results_of(World& world, const Program& program, const std::vector<Host>
     });
     xs.back().node = nodes.back();
   }
-  world.counters().tracing = true;
+  world.start_tracing();
   const auto sent_since = [&](std::size_t start) {
-    return std::vector<mtf::CollectivePlan>(world.counters().trace.begin() + static_cast<std::ptrdiff_t>(start), world.counters().trace.end());
+    std::vector<mtf::Record> sent;
+    for (std::size_t i = start; i < world.records().size(); ++i) {
+      if (world.records()[i].is_collective) sent.push_back(world.records()[i]);
+    }
+    return sent;
   };
-  std::size_t start = world.counters().trace.size();
+  std::size_t start = 0;
   const std::vector<Array> ys = program.run(engine, xs);
   Results results;
   for (const Array& y : ys) mtf::complete(*y.value, "test");
@@ -180,7 +184,7 @@ Results results_of(World& world, const Program& program, const std::vector<Host>
         loss = loss.value ? mtf::untyped::map<Engine, T, T>(engine, "add", mtf::functions::Add{}, std::array<Array, 2>{loss, part}) : part;
       }
       REQUIRE_MESSAGE(loss.node, program.text, ": the result joined no graph");
-      start = world.counters().trace.size();
+      start = world.records().size();
       const auto gradients = mtf::GradientPass::run(loss.node, nodes, mtf::keep_graph::no, mtf::unused::error);
       for (const auto& gradient : gradients) mtf::complete(*gradient, "test");
       results.sent_back = sent_since(start);
@@ -295,7 +299,7 @@ struct Judge {
 };
 
 /// What was sent and not foreseen, or foreseen and not sent; empty if all is well.
-std::string surprise(const World& world, const std::vector<mtf::CollectivePlan>& sent, Collectives expected) {
+std::string surprise(const World& world, const std::vector<mtf::Record>& sent, Collectives expected) {
   const mtf::MeshValue& mesh = world.mesh();
   const auto text = [&](mtf::Collective kind, mtf::AxisSet over, std::int64_t count) {
     std::string names_of_axes;
@@ -304,7 +308,7 @@ std::string surprise(const World& world, const std::vector<mtf::CollectivePlan>&
     }
     return fmt::format("{} over {} of {}", mtf::name_of(kind), names_of_axes, count);
   };
-  for (const mtf::CollectivePlan& plan : sent) {
+  for (const mtf::Record& plan : sent) {
     mtf::AxisSet over;
     for (int i = 0; i < mesh.rank(); ++i) {
       if (plan.axes.has(i) && mesh.axes[i].size > 1) over |= mtf::AxisSet::of(i);

@@ -91,7 +91,7 @@ MTF_NOINLINE constexpr std::int64_t batch_rows(Backend& backend, std::span<const
   mtf::detail::require_open(backend, name);
   if (backend.rows != nullptr) raise(name, "it does not nest; split the batch once, into more parts");
   std::int64_t rows = 0;
-  const std::string quoted = "\"" + std::string(part.name.text) + "\"";
+  const auto dim = [&] { return quoted(part.name.text); };
   for (const Array& x : xs) {
     const int at = x.value->placement.find(part.name);
     if (at < 0) continue;
@@ -101,12 +101,12 @@ MTF_NOINLINE constexpr std::int64_t batch_rows(Backend& backend, std::span<const
     }
     const std::int64_t extent = x.value->placement.dims[at].extent;
     if (rows != 0 && rows != extent) {
-      raise(name, "dim " + quoted + " has extents " + std::to_string(rows) + " and " + std::to_string(extent) + " in two inputs: " MTF_RULE_UNEQUAL_EXTENTS);
+      raise(name, "dim " + dim() + " has extents " + std::to_string(rows) + " and " + std::to_string(extent) + " in two inputs: " MTF_RULE_UNEQUAL_EXTENTS);
     }
     rows = extent;
   }
   if (rows % part.extent != 0) {
-    raise(name, "dim " + quoted + " has extent " + std::to_string(rows) + ", which is not a multiple of the microbatch's " + std::to_string(part.extent));
+    raise(name, "dim " + dim() + " has extent " + std::to_string(rows) + ", which is not a multiple of the microbatch's " + std::to_string(part.extent));
   }
   ShapeValue shape;
   shape.push_back(part);

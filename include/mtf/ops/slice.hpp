@@ -14,7 +14,7 @@ namespace untyped {
 namespace detail {
 
 MTF_COLD [[nodiscard]] inline std::string quoted(const DimValue& dim) {
-  return "\"" + std::string(dim.name.text) + "\" of extent " + std::to_string(dim.extent);
+  return mtf::quoted(dim.name.text) + " of extent " + std::to_string(dim.extent);
 }
 
 }  // namespace detail

@@ -165,7 +165,7 @@ namespace untyped {
 
 namespace detail {
 
-[[nodiscard]] inline std::string quoted(const Name& name) { return "\"" + std::string(name.text) + "\""; }
+[[nodiscard]] inline std::string quoted(const Name& name) { return mtf::quoted(name.text); }
 
 MTF_COLD inline void require_numbers(const char* operation, const char* what, const PerDim& numbers, int count) {
   if (numbers.fits(count)) return;

@@ -73,7 +73,7 @@ class Replaying {
 };
 
 [[nodiscard]] MTF_COLD inline std::string name_of_reference(const Node& node) {
-  return node.name.empty() ? std::string("a tensor made outside of it") : "\"" + std::string(node.name) + "\"";
+  return node.name.empty() ? std::string("a tensor made outside of it") : quoted(node.name);
 }
 
 /// The joint operation of a function's results. Its node holds no data; each result's node hands its gradient over, and when all

@@ -93,7 +93,7 @@ class FewRefs {
   [[nodiscard]] constexpr const Ref<T>* data() const { return size_ <= near ? near_ : far_.data(); }
   [[nodiscard]] constexpr const Ref<T>* begin() const { return data(); }
   [[nodiscard]] constexpr const Ref<T>* end() const { return data() + size_; }
-  [[nodiscard]] constexpr const Ref<T>& operator[](std::size_t i) const { return size_ <= near ? near_[i] : far_[i]; }
+  [[nodiscard]] constexpr const Ref<T>& operator[](std::size_t i) const { return i < near && size_ <= near ? near_[i] : far_[i]; }
 
  private:
   constexpr void push_far(const Ref<T>& ref) {

@@ -12,7 +12,7 @@ inline namespace v0 {
 
 namespace detail {
 
-[[nodiscard]] inline std::string quoted_name(const Name& name) { return "\"" + std::string(name.text) + "\""; }
+[[nodiscard]] inline std::string quoted_name(const Name& name) { return quoted(name.text); }
 
 MTF_COLD [[nodiscard]] inline std::string whole_reason(const SurveyedDim& dim) {
   return "dim " + quoted_name(dim.name) + " cannot be split: " + dim.whole + " needs it whole";

@@ -125,11 +125,11 @@ class Registry {
   /// Throws if a variable of this path cannot be made now.
   MTF_NOINLINE constexpr void require_new(const Backend& backend, const Scope& path) const {
     if (backend.replaying != nullptr) {
-      raise("variable", "\"" + std::string(path.view()) + "\" is made while " + backend.replaying +
+      raise("variable", quoted(path.view()) + " is made while " + backend.replaying +
                             " runs a function for its gradient; make variables before, and let the function refer to them");
     }
     if (find(path) != nullptr) {
-      raise("variable", "\"" + std::string(path.view()) + "\" exists already; give it another path, or read the first one through its handle");
+      raise("variable", quoted(path.view()) + " exists already; give it another path, or read the first one through its handle");
     }
   }
   /// Adds a slot of an optimizer, of this value: it is not trained, and no graph knows it. The path must be new.
@@ -248,7 +248,7 @@ constexpr Ref<Value> value_for(const V& variable, const char* operation, const X
   const Array& array = array_of(value);
   if (&array.value->backend() != &backend) raise(operation, "the variable and the value belong to different worlds");
   if (!(array.value->placement == variable.state().placement())) {
-    raise(operation, "\"" + std::string(variable.path()) + "\" has dims " + describe(variable.shape()) + ", the value " +
+    raise(operation, quoted(variable.path()) + " has dims " + describe(variable.shape()) + ", the value " +
                          describe(array.value->placement.shape()));
   }
   return untyped::convert<E, typename V::types::slice, element_of<X>>(static_cast<E&>(array.value->backend()), array.value);
