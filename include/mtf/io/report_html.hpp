@@ -65,10 +65,13 @@ class HtmlTable {
 };
 
 [[nodiscard]] inline std::string whole_number(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
-    digits.insert(static_cast<std::size_t>(at), " ");
-  return fmt::format("#{}", digits);
+  const std::string digits = std::to_string(number);
+  std::string text = "#";
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > (number < 0 ? 1U : 0U) && (digits.size() - i) % 3 == 0) text += " ";
+    text += digits[i];
+  }
+  return text;
 }
 [[nodiscard]] inline std::string share_bar(double part, double whole, Phase phase) {
   return fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", name_of(phase),
