@@ -84,7 +84,9 @@ std::string axes_of(const World& world, const mtf::Name& dim) {
   std::string text;
   const mtf::AxisSet set = mtf::set_of(world.engine().rules.axes_of(dim));
   for (int i = 0; i < world.engine().mesh().rank(); ++i) {
-    if (set.has(i)) text += (text.empty() ? "" : ",") + std::string(world.engine().mesh().axes[i].name.text);
+    if (!set.has(i)) continue;
+    if (!text.empty()) text += ',';
+    text += world.engine().mesh().axes[i].name.text;
   }
   return text;
 }
