@@ -35,7 +35,7 @@ Program draw_random(Draw& draw, const ShapeValue& dims) {
     p.unions = {shape};
     p.run = [=](Engine& e, const std::vector<Array>&) {
       mtf::require_legal(e, "random", shape);
-      return std::vector<Array>{Array{mtf::untyped::random<Engine, T>(e, mtf::place(e.rules, shape), key, distribution, 0, 1), {}}};
+      return std::vector<Array>{Array{mtf::untyped::random<Engine, T>(e, e.place(shape), key, distribution, 0, 1), {}}};
     };
     p.naive = [=](const std::vector<Dense>&) {
       return std::vector<Dense>{make(shape, [&](const Index& i) { return Scalar(number_at(key, distribution, 0, 1, index_in(shape, i))); })};

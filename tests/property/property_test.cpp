@@ -52,7 +52,8 @@ Case draw_case(std::uint64_t number, const std::vector<Kind>& kinds) {
     for (std::size_t i = 0; i < count; ++i) {
       if (!draw.chance(rule.empty() ? 32 : 12) || dim.extent % (parts * sizes[i]) != 0) continue;
       parts *= sizes[i];
-      rule += (rule.empty() ? "" : ",") + std::string(axes[i]);
+      if (!rule.empty()) rule += ',';
+      rule += axes[i];
     }
     if (!rule.empty()) result.layout += fmt::format("{}{}:{}", result.layout.empty() ? "" : ";", dim.name.text, rule);
   };

@@ -56,7 +56,7 @@ Program draw_reduce_logical(Draw& draw, const ShapeValue& dims) {
   p.run = [kept, all](Engine& e, const std::vector<Array>& xs) {
     mtf::require_legal(e, "reduce_logical", kept);
     const auto combine = all ? mtf::Combine::logical_and : mtf::Combine::logical_or;
-    return std::vector<Array>{Array{mtf::untyped::extreme<Engine, bool>(e, xs[0].value, mtf::place(e.rules, kept), combine, "reduce_logical"), {}}};
+    return std::vector<Array>{Array{mtf::untyped::extreme<Engine, bool>(e, xs[0].value, e.place(kept), combine, "reduce_logical"), {}}};
   };
   p.naive = [kept, all](const std::vector<Dense>& xs) { return std::vector<Dense>{extreme(kept, xs[0], !all)}; };
   return p;
@@ -103,7 +103,7 @@ Program draw_softmax(Draw& draw, const ShapeValue& dims) {
     if (kind != SoftmaxKind::logsumexp) p.sends_back = [=](const Slices& s) { return Collectives{row(s)}; };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       mtf::Ref<mtf::Value> extra;
-      if (with_extra) extra = mtf::detail::Elements<Engine, T>::filled(e, mtf::Placement{}, T(0.5));
+      if (with_extra) extra = mtf::detail::Elements<Engine, T>::filled(e, e.place({}), T(0.5));
       return std::vector<Array>{mtf::untyped::softmax<Engine, T>(e, xs[0], Name(d), kind, "softmax", extra)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
