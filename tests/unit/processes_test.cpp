@@ -29,13 +29,13 @@ TEST_CASE("ranks with cores of their own are described in one line") {
   CHECK(text_of({place("a", 0, -1, 1)}) == "1 rank on 1 host, 1 thread each (OpenMP)\n");
 }
 
-TEST_CASE("ranks bound to one core are warned of, on the same host only") {
+TEST_CASE("MPI: ranks bound to one core are warned of, on the same host only") {
   const std::string text = text_of({place("a", 1, 3, 1), place("b", 1, 3, 1), place("a", 1, 3, 1)});
   CHECK(text.find("mtf: warning: ranks 0 and 2 on a are both bound to core 3 and take turns") != std::string::npos);
   CHECK(text.find(" on b ") == std::string::npos);
 }
 
-TEST_CASE("a host with more threads than cores is warned of") {
+TEST_CASE("MPI: a host with more threads than cores is warned of") {
   CHECK(text_of({place("a", 4, -1, 4), place("a", 4, -1, 4)}).find("mtf: warning: a runs 8 threads on 4 cores") != std::string::npos);
 }
 
