@@ -22,11 +22,10 @@ ALLOWED = {
     "runtime": ("core", "plan", "runtime"),
     "kernels": ("core", "plan", "runtime", "kernels"),
     "world": ("core", "plan", "tensor", "runtime", "kernels", "world"),
-    "compiled": (*MODEL_WING, "runtime", "kernels", "world", "compiled"),
     "io": (*MODEL_WING, "runtime", "kernels", "world", "io"),
 }
 # Headers beside the folders: each is an umbrella of what its name says, and the folders never include it.
-UMBRELLAS = {"core.hpp": ("core",), "model.hpp": MODEL_WING, "mtf.hpp": tuple(ALLOWED)}
+UMBRELLAS = {"core.hpp": ("core",), "model.hpp": MODEL_WING, "compiled.hpp": tuple(ALLOWED), "compiled_forms.hpp": (), "mtf.hpp": tuple(ALLOWED)}
 
 # Library headers that cost every user too much, or that only one layer may know.
 SLOW_IN_CORE = {"ranges", "algorithm", "string", "iostream"}

@@ -1,4 +1,4 @@
-// Defines what compiled/engine.hpp declares, through the operations of the base engine.
+// Defines what compiled.hpp declares, through the operations of the base engine.
 #pragma once
 
 #include <mtf/mtf.hpp>

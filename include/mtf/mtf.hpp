@@ -53,5 +53,5 @@
 #include <mtf/runtime/session.hpp>
 #include <mtf/world/print.hpp>
 #ifdef MTF_COMPILED
-#include <mtf/compiled/engine.hpp>
+#include <mtf/compiled.hpp>
 #endif

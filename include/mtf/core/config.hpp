@@ -25,7 +25,7 @@
 #endif
 
 // On the declaration of a function that is no template and never part of a constant expression: it is defined inline in its header or, in a
-// program that uses the compiled part of the library (MTF_COMPILED), once in the library (see compiled/engine.hpp).
+// program that uses the compiled part of the library (MTF_COMPILED), once in the library (see compiled.hpp).
 #if defined(MTF_COMPILED)
 #define MTF_RUN_TIME
 #else

@@ -68,7 +68,7 @@ MTF_NOINLINE [[nodiscard]] constexpr RecycledVector<Array> gradients(const Gradi
   return result;
 }
 
-/// The same for engines that specialise what their operations do (see compiled/engine.hpp).
+/// The same for engines that specialise what their operations do (see compiled.hpp).
 template <class E>
 [[nodiscard]] constexpr RecycledVector<Array> gradients(E&, const GradientOptions& options, const Array& loss, std::span<const Differentiable> xs) {
   return gradients(options, loss, xs);

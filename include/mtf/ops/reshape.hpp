@@ -122,7 +122,7 @@ class ReshapeGradient final : public Operation {
   }
   return result;
 }
-/// The same for engines that specialise what their operations do (see compiled/engine.hpp).
+/// The same for engines that specialise what their operations do (see compiled.hpp).
 template <class E>
 [[nodiscard]] constexpr Array reshape(E&, const Array& x, const ShapeValue& shape, const char* name) {
   return reshape(x, shape, name);

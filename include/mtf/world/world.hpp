@@ -17,7 +17,7 @@
 namespace mtf {
 inline namespace v0 {
 
-/// The engine of worlds on an execution space; specialised for that of the compiled part, see compiled/engine.hpp.
+/// The engine of worlds on an execution space; specialised for that of the compiled part, see compiled.hpp.
 template <class Space>
 struct EngineFor {
   using type = Engine<Space>;

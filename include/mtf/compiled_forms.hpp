@@ -1,4 +1,4 @@
-// What the compiled part holds, as lists for preprocessor macros: one list declares and defines, see compiled/engine.hpp.
+// What the compiled part holds, as lists for preprocessor macros: one list declares and defines, see compiled.hpp.
 //
 // An entry is FORM(result, name, (types after the engine), (parameters after the engine), (their names)).
 #pragma once

@@ -5,7 +5,7 @@
 // element types, other execution spaces) is compiled where it is used, as without the library.
 #pragma once
 
-#include <mtf/compiled/forms.hpp>
+#include <mtf/compiled_forms.hpp>
 #include <mtf/ops/argmax.hpp>
 #include <mtf/ops/comparison.hpp>
 #include <mtf/ops/concat.hpp>
