@@ -81,7 +81,7 @@ template <class E, class T>
     const PlacedDim& along = weights.dims[weights.find(s.window)];
     if (engine.survey != nullptr) engine.survey->keep_whole(name, {along.name, along.extent});
     if (!along.axes.empty()) {
-      raise(name, "dim " + detail::quoted(s.window) + " of the filter is split: " + MTF_RULE_SPLIT_WINDOW);
+      raise(name, "dim " + quoted(s.window) + " of the filter is split: " + MTF_RULE_SPLIT_WINDOW);
     }
     const std::int64_t input = from.dims[from.find(s.input)].extent;
     Window window{along.extent, options.stride[i], options.dilation[i], 0};

@@ -91,7 +91,7 @@ MTF_NOINLINE constexpr std::int64_t batch_rows(Backend& backend, std::span<const
   mtf::detail::require_open(backend, name);
   if (backend.rows != nullptr) raise(name, "it does not nest; split the batch once, into more parts");
   std::int64_t rows = 0;
-  const auto dim = [&] { return quoted(part.name.text); };
+  const auto dim = [&] { return quoted(part.name); };
   for (const Array& x : xs) {
     const int at = x.value->placement.find(part.name);
     if (at < 0) continue;

@@ -165,8 +165,6 @@ namespace untyped {
 
 namespace detail {
 
-[[nodiscard]] inline std::string quoted(const Name& name) { return mtf::quoted(name.text); }
-
 MTF_COLD inline void require_numbers(const char* operation, const char* what, const PerDim& numbers, int count) {
   if (numbers.fits(count)) return;
   raise(operation, std::string(what) + " must be positive, one number for all " + std::to_string(count) + " spatial dims or one for each");

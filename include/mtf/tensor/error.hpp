@@ -28,6 +28,7 @@ class plan_error : public std::invalid_argument {
 
 /// A text in quotation marks.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string quoted(std::string_view text);
+[[nodiscard]] inline std::string quoted(const Name& name) { return quoted(std::string_view(name.text)); }
 /// "[batch:64, io:1024]".
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const ShapeValue& shape);
 /// "rows:2;cols:4", in quotation marks.
@@ -75,23 +76,23 @@ std::string describe(const Violation& v) {
   std::string facts;
   switch (v.fault) {
     case Fault::axis_used_twice:
-      facts = "dims " + quoted(v.other_dim.text) + " and " + quoted(v.dim.text) + " are both split over axis " + quoted(v.axis.text);
+      facts = "dims " + quoted(v.other_dim) + " and " + quoted(v.dim) + " are both split over axis " + quoted(v.axis);
       break;
     case Fault::unknown_axis:
-    case Fault::repeated_axis: facts = "rule for dim " + quoted(v.dim.text) + ", axis " + quoted(v.axis.text); break;
-    case Fault::repeated_rule: facts = "dim " + quoted(v.dim.text); break;
+    case Fault::repeated_axis: facts = "rule for dim " + quoted(v.dim) + ", axis " + quoted(v.axis); break;
+    case Fault::repeated_rule: facts = "dim " + quoted(v.dim); break;
     case Fault::indivisible_extent:
-      facts = "dim " + quoted(v.dim.text) + " has extent " + std::to_string(v.extent) + ", axis " + quoted(v.axis.text) + " divides it by " +
+      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", axis " + quoted(v.axis) + " divides it by " +
               std::to_string(v.other_extent);
       break;
-    case Fault::empty_dim: facts = "dim " + quoted(v.dim.text) + " has extent " + std::to_string(v.extent); break;
-    case Fault::repeated_dim: facts = "dim " + quoted(v.dim.text); break;
+    case Fault::empty_dim: facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent); break;
+    case Fault::repeated_dim: facts = "dim " + quoted(v.dim); break;
     case Fault::unequal_extents:
-      facts = "dim " + quoted(v.dim.text) + " has extents " + std::to_string(v.other_extent) + " and " + std::to_string(v.extent);
+      facts = "dim " + quoted(v.dim) + " has extents " + std::to_string(v.other_extent) + " and " + std::to_string(v.extent);
       break;
-    case Fault::missing_dim: facts = "dim " + quoted(v.dim.text); break;
+    case Fault::missing_dim: facts = "dim " + quoted(v.dim); break;
     case Fault::too_many_dims: facts = std::to_string(v.extent) + " dims"; break;
-    case Fault::malformed_layout: facts = quoted(v.dim.text); break;
+    case Fault::malformed_layout: facts = quoted(v.dim); break;
   }
   return facts + ": " + std::string(sentence(v.fault));
 }

@@ -12,20 +12,19 @@ inline namespace v0 {
 
 namespace detail {
 
-[[nodiscard]] inline std::string quoted_name(const Name& name) { return quoted(name.text); }
 
 MTF_COLD [[nodiscard]] inline std::string whole_reason(const SurveyedDim& dim) {
-  return "dim " + quoted_name(dim.name) + " cannot be split: " + dim.whole + " needs it whole";
+  return "dim " + quoted(dim.name) + " cannot be split: " + dim.whole + " needs it whole";
 }
 MTF_COLD [[nodiscard]] inline std::string extent_reason(const SurveyedDim& dim, const std::string& axes, std::int64_t size) {
-  std::string text = "dim " + quoted_name(dim.name) + " has ";
+  std::string text = "dim " + quoted(dim.name) + " has ";
   text += dim.extents.size() == 1 ? "extent " : "extents ";
   for (int i = 0; i < dim.extents.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dim.extents[i]);
   return text + ": " + axes + " of size " + std::to_string(size) + " does not divide " + (dim.extents.size() == 1 ? "it" : "all of them");
 }
 MTF_COLD [[nodiscard]] inline std::string meeting_reason(const Survey& survey, int a, int b) {
   const std::string operation = survey.where_met(a, b);
-  return "dims " + quoted_name(survey.dims[a].name) + " and " + quoted_name(survey.dims[b].name) + " meet in " +
+  return "dims " + quoted(survey.dims[a].name) + " and " + quoted(survey.dims[b].name) + " meet in " +
          (operation.empty() ? "an operation" : operation) + ": no axis may split both";
 }
 
@@ -51,7 +50,7 @@ MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& 
       if (dim.divisor % axis.size == 0) {
         divides = true;
       } else {
-        reasons.push_back(detail::extent_reason(dim, by_axis ? "axis " + detail::quoted_name(axis.name) : "an axis", axis.size));
+        reasons.push_back(detail::extent_reason(dim, by_axis ? "axis " + quoted(axis.name) : "an axis", axis.size));
       }
     }
     if (divides) splittable.push_back(i);
@@ -74,7 +73,7 @@ MTF_COLD [[nodiscard]] inline std::vector<std::string> faults_of_fixed(const Sur
     const PlacementRules::Resolved& rule = rules.rules[r];
     const int at = survey.find(rule.dim);
     if (at < 0) {
-      faults.push_back("the fixed rule for dim " + detail::quoted_name(rule.dim) + " names a dim that the step does not have");
+      faults.push_back("the fixed rule for dim " + quoted(rule.dim) + " names a dim that the step does not have");
       continue;
     }
     const SurveyedDim& dim = survey.dims[at];

@@ -60,17 +60,17 @@ class SearchRun {
     result.several_axes = options_.several_axes;
     std::vector<std::string> unknown;
     for (const std::string_view dim : options_.dims) {
-      if (survey.find(Name(dim)) < 0) unknown.push_back("SearchOptions::dims names " + quoted_name(Name(dim)) + ", a dim that the step does not have");
+      if (survey.find(Name(dim)) < 0) unknown.push_back("SearchOptions::dims names " + quoted(Name(dim)) + ", a dim that the step does not have");
       if (!result.dims.full()) result.dims.push_back(Name(dim));
     }
     for (const std::string_view axis : options_.axes) {
       bool is_known = false;
       for (const MeshValue& one : meshes) is_known = is_known || one.find(Name(axis)) >= 0;
-      if (!is_known) unknown.push_back("SearchOptions::axes names " + quoted_name(Name(axis)) + ", an axis that the mesh does not have");
+      if (!is_known) unknown.push_back("SearchOptions::axes names " + quoted(Name(axis)) + ", an axis that the mesh does not have");
       if (!result.axes.full()) result.axes.push_back(Name(axis));
     }
     for (const AxisValue& axis : mesh.axes) {
-      if (axis.size < 1) unknown.push_back("axis " + quoted_name(axis.name) + " has a dynamic size; give the search a mesh of known sizes");
+      if (axis.size < 1) unknown.push_back("axis " + quoted(axis.name) + " has a dynamic size; give the search a mesh of known sizes");
     }
     if (options_.several_axes && mesh.rank() > max_axes_of_dim) unknown.push_back("several_axes takes meshes of at most 6 axes");
     if (!unknown.empty()) raise_reasons(operation_, &mesh, "the options do not fit", unknown);

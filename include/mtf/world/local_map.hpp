@@ -52,7 +52,6 @@ inline constexpr const char* local_map_name = "local_map";
 /// The axes along which the result is a partial sum; throws if the declaration cannot be right.
 MTF_COLD [[nodiscard]] inline AxisSet summed_axes(Backend& backend, const ShapeValue& result, const ShapeValue& summed,
                                                   const InlineVector<Name, max_axes>& axes, std::span<const Array> xs) {
-  const auto quoted = [](const Name& name) { return mtf::quoted(name.text); };
   ShapeValue all = result;
   for (const Array& x : xs) {
     for (const DimValue& dim : x.value->placement.shape()) {
