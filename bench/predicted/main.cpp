@@ -15,24 +15,7 @@
 
 namespace {
 
-struct Batch : mtf::Dim<"batch"> {};
-struct Length : mtf::Dim<"length"> {};
-struct Memory : mtf::Dim<"memory_length"> {};
-struct Model : mtf::Dim<"d_model"> {};
-struct Heads : mtf::Dim<"heads"> {};
-struct Kv : mtf::Dim<"d_kv"> {};
-struct Ff : mtf::Dim<"d_ff"> {};
-struct Vocab : mtf::Dim<"vocab"> {};
-struct Dims {
-  Batch batch{16};
-  Length length{64};
-  Memory memory{64};
-  Model d_model{256};
-  Heads heads{8};
-  Kv d_kv{32};
-  Ff d_ff{1024};
-  Vocab vocab{1024};
-};
+using Dims = mtf::LanguageModelDims;
 
 struct Options {
   std::string machine;
@@ -48,8 +31,7 @@ struct Case {
 };
 
 Dims dims_of(const Options& options) {
-  return {Batch{options.batch}, Length{options.length}, Memory{options.length}, Model{options.d_model},
-          Heads{options.heads}, Kv{options.d_kv},       Ff{options.d_ff},         Vocab{options.vocab}};
+  return {{options.batch}, {options.length}, {options.length}, {options.d_model}, {options.heads}, {options.d_kv}, {options.d_ff}, {options.vocab}};
 }
 
 /// A model and its optimizer; one call trains a step and reads the loss, on a World and on a DryRun alike.

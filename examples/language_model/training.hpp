@@ -13,25 +13,8 @@
 #include "report.hpp"
 #include "text.hpp"
 
-struct Batch  : mtf::Dim<"batch"> {};
-struct Length : mtf::Dim<"length"> {};
-struct Memory : mtf::Dim<"memory_length"> {};  // length, as keys and values see it
-struct Model  : mtf::Dim<"d_model"> {};
-struct Heads  : mtf::Dim<"heads"> {};
-struct Kv     : mtf::Dim<"d_kv"> {};
-struct Ff     : mtf::Dim<"d_ff"> {};
-struct Vocab  : mtf::Dim<"vocab"> {};
-
-struct ModelDims {
-  Batch batch;
-  Length length;
-  Memory memory;
-  Model d_model;
-  Heads heads;
-  Kv d_kv;
-  Ff d_ff;
-  Vocab vocab;
-};
+using ModelDims = mtf::LanguageModelDims;
+using Batch = ModelDims::Batch;
 
 inline constexpr std::int64_t byte_values = 256;
 

@@ -64,24 +64,9 @@ std::int64_t adafactor_slots(const LanguageModelSizes& s, std::int64_t c) {
 
 namespace {
 
-struct Batch : mtf::Dim<"batch"> {};
-struct Length : mtf::Dim<"length"> {};
-struct Memory : mtf::Dim<"memory_length"> {};
-struct Model : mtf::Dim<"d_model"> {};
-struct Heads : mtf::Dim<"heads"> {};
-struct Kv : mtf::Dim<"d_kv"> {};
-struct Ff : mtf::Dim<"d_ff"> {};
-struct Vocab : mtf::Dim<"vocab"> {};
-struct Dims {
-  Batch batch;
-  Length length;
-  Memory memory;
-  Model d_model;
-  Heads heads;
-  Kv d_kv;
-  Ff d_ff;
-  Vocab vocab;
-};
+using Dims = mtf::LanguageModelDims;
+using Batch = Dims::Batch;
+using Length = Dims::Length;
 
 Dims dims_of(const LanguageModelSizes& s) { return {{s.batch}, {s.length}, {s.length}, {s.d_model}, {s.heads}, {s.d_kv}, {s.d_ff}, {s.vocab}}; }
 

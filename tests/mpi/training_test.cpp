@@ -7,24 +7,7 @@ using namespace support;
 
 namespace {
 
-struct Batch : mtf::Dim<"batch"> {};
-struct Length : mtf::Dim<"length"> {};
-struct Memory : mtf::Dim<"memory_length"> {};
-struct Model : mtf::Dim<"d_model"> {};
-struct Heads : mtf::Dim<"heads"> {};
-struct Kv : mtf::Dim<"d_kv"> {};
-struct Ff : mtf::Dim<"d_ff"> {};
-struct Vocab : mtf::Dim<"vocab"> {};
-struct ModelDims {
-  Batch batch;
-  Length length;
-  Memory memory;
-  Model d_model;
-  Heads heads;
-  Kv d_kv;
-  Ff d_ff;
-  Vocab vocab;
-};
+using ModelDims = mtf::LanguageModelDims;
 
 struct TypedMesh : mtf::Mesh<mtf::Axis<"rows">, mtf::Axis<"cols">> {};
 struct Grid : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">, mtf::Split<"vocab", "cols">> {};

@@ -43,24 +43,8 @@ std::vector<std::vector<std::int64_t>> shapes(std::int64_t processors, int axes)
   return result;
 }
 
-struct Batch : mtf::Dim<"batch"> {};
-struct Length : mtf::Dim<"length"> {};
-struct Memory : mtf::Dim<"memory_length"> {};
-struct Model : mtf::Dim<"d_model"> {};
-struct Heads : mtf::Dim<"heads"> {};
-struct Kv : mtf::Dim<"d_kv"> {};
-struct Ff : mtf::Dim<"d_ff"> {};
-struct Vocab : mtf::Dim<"vocab"> {};
-struct Dims {
-  Batch batch;
-  Length length;
-  Memory memory;
-  Model d_model;
-  Heads heads;
-  Kv d_kv;
-  Ff d_ff;
-  Vocab vocab;
-};
+using Dims = mtf::LanguageModelDims;
+using Model = Dims::Model;
 
 /// A training step of a language model.
 struct Transformer {

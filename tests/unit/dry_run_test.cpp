@@ -41,24 +41,7 @@ static_assert(two_layers_cost.multiply_adds() == 5LL * 32 * 1024 * 1024);
 static_assert(two_layers_cost.peak_memory() > two_layers_cost.persistent_memory() && two_layers_cost.peak_memory() <= 64_MiB);
 static_assert(two_layers_cost.unused_rules() == 1, "the misspelt dim");
 
-struct B : mtf::Dim<"batch"> {};
-struct Length : mtf::Dim<"length"> {};
-struct Memory : mtf::Dim<"memory_length"> {};
-struct Model : mtf::Dim<"d_model"> {};
-struct Heads : mtf::Dim<"heads"> {};
-struct Kv : mtf::Dim<"d_kv"> {};
-struct Ff : mtf::Dim<"d_ff"> {};
-struct Vocab : mtf::Dim<"vocab"> {};
-struct Dims {
-  B batch;
-  Length length;
-  Memory memory;
-  Model d_model;
-  Heads heads;
-  Kv d_kv;
-  Ff d_ff;
-  Vocab vocab;
-};
+using Dims = mtf::LanguageModelDims;
 
 /// A training step of the language models of the paper: d_ff 8192 2^size, heads 8 2^size.
 mtf::Cost paper_model(int size, std::string_view mesh, std::string_view layout) {

@@ -113,28 +113,10 @@ TEST_CASE("a group along several axes is one flat group at the speed of the slow
 }
 
 TEST_CASE("the 4.9B language model on 16x32 takes the published seconds on its hardware") {
-  struct B : mtf::Dim<"batch"> {};
-  struct Length : mtf::Dim<"length"> {};
-  struct Memory : mtf::Dim<"memory_length"> {};
-  struct Model : mtf::Dim<"d_model"> {};
-  struct Heads : mtf::Dim<"heads"> {};
-  struct Kv : mtf::Dim<"d_kv"> {};
-  struct Ff : mtf::Dim<"d_ff"> {};
-  struct Vocab : mtf::Dim<"vocab"> {};
-  struct Dims {
-    B batch{256};
-    Length length{256};
-    Memory memory{256};
-    Model d_model{1024};
-    Heads heads{256};
-    Kv d_kv{256};
-    Ff d_ff{262144};
-    Vocab vocab{32768};
-  };
   mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> world({.mesh = "rows:16;cols:32", .layout = "batch:rows;heads:cols;d_ff:cols;vocab:cols"});
   using World = decltype(world);
-  const Dims dims;
-  const mtf::LanguageModel<World, float, Dims> model(world, dims, {.layers = 6});
+  const mtf::LanguageModelDims dims{{256}, {256}, {256}, {1024}, {256}, {256}, {262144}, {32768}};
+  const mtf::LanguageModel<World, float, mtf::LanguageModelDims> model(world, dims, {.layers = 6});
   const auto inputs = mtf::placeholder<std::int32_t>(world, dims.batch, dims.length);
   const auto targets = mtf::placeholder<std::int32_t>(world, dims.batch, dims.length);
   mtf::Adam<World, float> adam(world);

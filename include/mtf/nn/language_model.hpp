@@ -49,6 +49,27 @@ MTF_COLD [[nodiscard]] constexpr Violations violations_of(const PlacementRules& 
 
 }  // namespace detail
 
+/// Mesh-TensorFlow's names for the dims of a language model, with extents known at run time: what serves unless a program has dims of its own.
+struct LanguageModelDims {
+  struct Batch : Dim<"batch"> {};
+  struct Length : Dim<"length"> {};
+  struct Memory : Dim<"memory_length"> {};  ///< length, as keys and values see it
+  struct Model : Dim<"d_model"> {};
+  struct Heads : Dim<"heads"> {};
+  struct Kv : Dim<"d_kv"> {};
+  struct Ff : Dim<"d_ff"> {};
+  struct Vocab : Dim<"vocab"> {};
+
+  Batch batch;
+  Length length;
+  Memory memory;
+  Model d_model;
+  Heads heads;
+  Kv d_kv;
+  Ff d_ff;
+  Vocab vocab;
+};
+
 /// The model over a struct of dims `D` with members batch, length, memory, d_model, heads, d_kv, d_ff, vocab, of static or dynamic
 /// extents: token embedding and learned positions, `layers` times attention and feed-forward as pre-norm residuals, a final norm,
 /// and a softmax of its own.
