@@ -48,8 +48,7 @@ class DryEngine final : public Backend {
   [[nodiscard]] constexpr Block* allocate(ElementType type, std::int64_t count) override {
     ++references;
     const std::int64_t bytes = count * element_sizes[static_cast<int>(type)];
-    live_ += pooled_bytes(bytes);
-    if (live_ > cost.peak_bytes) cost.peak_bytes = live_;
+    take(bytes);
     return make<Block>(*this, type, bytes, nullptr);
   }
   constexpr void release(Block* block) override {
