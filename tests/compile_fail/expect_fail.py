@@ -33,10 +33,28 @@ DIRECTIVE = re.compile(r"^\s*//\s*(EXPECT-ERROR|REJECT-ERROR|FIRST-ERROR|MAX-LIN
 BROKEN_CASE = 99
 
 
-def compile_half(compiler, flags, folder, source, *defines):
-    command = [compiler, *flags, "-fsyntax-only", "-fno-diagnostics-color", *defines, str(source)]
-    if "clang" in Path(compiler).name:
-        command.insert(1, "-Wno-unused-command-line-argument")  # flags that were recorded for another compiler
+def add_compiler_options(parser):
+    parser.add_argument("--db", required=True, help="compile_commands.json")
+    parser.add_argument("--like", required=True, help="the file in it whose flags are taken")
+    parser.add_argument("--compiler", help="default: the one in compile_commands.json")
+
+
+def is_clang(compiler):
+    return "clang" in Path(compiler).name
+
+
+def compiler_command(options):
+    """The compiler with the flags of every case, and the folder to run it in."""
+    recorded, flags, folder = compile_flags.read(options.db, options.like)
+    compiler = options.compiler or recorded
+    flags = compile_flags.without_optimisation(compile_flags.without_warnings(flags))
+    if is_clang(compiler):
+        flags.append("-Wno-unused-command-line-argument")  # flags that were recorded for another compiler
+    return [compiler, *flags], folder
+
+
+def compile_half(command, folder, source, *defines):
+    command = [*command, "-fsyntax-only", "-fno-diagnostics-color", *defines, str(source)]
     run = subprocess.run(command, cwd=folder, env=compile_flags.plain_environment(), stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
     return run.returncode, run.stdout
@@ -64,14 +82,14 @@ def violations(expected, status, output):
 def main():
     parser = argparse.ArgumentParser(description="one compile-fail case with one compiler")
     parser.add_argument("source", type=Path)
-    parser.add_argument("--db", required=True, help="compile_commands.json")
-    parser.add_argument("--like", required=True, help="the file in it whose flags are taken")
-    parser.add_argument("--compiler", help="default: the one in compile_commands.json")
+    add_compiler_options(parser)
+    parser.add_argument("--precompiled", help="what precompile.py made of the header of all cases")
     options = parser.parse_args()
 
-    recorded, flags, folder = compile_flags.read(options.db, options.like)
-    compiler = options.compiler or recorded
-    flags = compile_flags.without_optimisation(compile_flags.without_warnings(flags))
+    command, folder = compiler_command(options)
+    if options.precompiled:
+        # g++ is told of X.gch as X
+        command += ["-include-pch", options.precompiled] if is_clang(command[0]) else ["-include", options.precompiled.removesuffix(".gch")]
 
     expected = DIRECTIVE.findall(options.source.read_text())
     if not any(kind in ("EXPECT-ERROR", "FIRST-ERROR") for kind, _ in expected):
@@ -81,12 +99,12 @@ def main():
         print(f"{options.source.name}: a directive without its text or number")
         return BROKEN_CASE
 
-    status, output = compile_half(compiler, flags, folder, options.source, "-DMTF_CONTROL")
+    status, output = compile_half(command, folder, options.source, "-DMTF_CONTROL")
     if status != 0:
         print(f"{options.source.name}: the correct twin does not compile\n{output}")
         return BROKEN_CASE
 
-    status, output = compile_half(compiler, flags, folder, options.source)
+    status, output = compile_half(command, folder, options.source)
     found = violations(expected, status, output)
     for sentence in found:
         print(f"{options.source.name}: {sentence}")

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <mtf/core/name.hpp>
 #include <mtf/tensor/kept_placement.hpp>
 
 namespace mtf {
@@ -43,7 +44,7 @@ class PlanMemo {
   template <class Plan, class F>
   [[nodiscard]] constexpr const Plan& get(const PlanKey& key, const F& plan) {
     for (Entry* entry = buckets_[key.hash % buckets]; entry != nullptr; entry = entry->next) {
-      if (entry->kind == &kind_of<Plan> && entry->key.equals(key)) return static_cast<const EntryOf<Plan>*>(entry)->plan;
+      if (entry->kind == kind_of<Plan> && entry->key.equals(key)) return static_cast<const EntryOf<Plan>*>(entry)->plan;
     }
     auto* entry = new EntryOf<Plan>(key, plan());
     add(entry);
@@ -54,16 +55,21 @@ class PlanMemo {
   static constexpr int capacity = 2048;
 
  private:
+  /// Not an address: with sanitizers g++ compares addresses of templates in no constant expression.
   template <class Plan>
-  static constexpr char kind_of = 0;
+  [[nodiscard]] static constexpr std::uint64_t hash_type() {
+    return hash_text(__PRETTY_FUNCTION__);
+  }
+  template <class Plan>
+  static constexpr std::uint64_t kind_of = hash_type<Plan>();
 
   struct Entry {
     PlanKey key;
-    const char* kind;
+    std::uint64_t kind;
     Entry* next = nullptr;   ///< of those with a similar hash
     Entry* older = nullptr;
 
-    constexpr Entry(const PlanKey& k, const char* which) : key(k), kind(which) {}
+    constexpr Entry(const PlanKey& k, std::uint64_t which) : key(k), kind(which) {}
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
     constexpr virtual ~Entry() {}
@@ -71,7 +77,7 @@ class PlanMemo {
   template <class Plan>
   struct EntryOf final : Entry {
     Plan plan;
-    constexpr EntryOf(const PlanKey& k, Plan&& made) : Entry(k, &kind_of<Plan>), plan(std::move(made)) {}
+    constexpr EntryOf(const PlanKey& k, Plan&& made) : Entry(k, kind_of<Plan>), plan(std::move(made)) {}
     constexpr ~EntryOf() override {}
   };
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Checks the compile-fail runner itself: each file here has a fault that the runner must notice, or none.
 
-usage: self_test.py RUNNER [options of the runner]
+A mistake in the use of the library must also print as many lines with a precompiled header as without, which is what a user sees.
+
+usage: self_test.py RUNNER [options of the runner] --precompiled FILE
 """
 
 import subprocess
@@ -21,6 +23,11 @@ EXPECTED = {
 }
 
 
+def run_case(source, options):
+    run = subprocess.run([sys.argv[1], str(source), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return run.returncode, run.stdout
+
+
 def main():
     here = Path(__file__).resolve().parent
     wrong = 0
@@ -28,11 +35,18 @@ def main():
         print("the files here are not the ones that this test knows")
         wrong += 1
     for name, (status, words) in EXPECTED.items():
-        run = subprocess.run([sys.argv[1], str(here / f"{name}.cpp"), *sys.argv[2:]], stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True, check=False)
-        if run.returncode != status or words not in run.stdout:
-            print(f"{name}: exit {run.returncode}, expected {status} and the words '{words}':\n{run.stdout}")
+        ended, output = run_case(here / f"{name}.cpp", sys.argv[2:])
+        if ended != status or words not in output:
+            print(f"{name}: exit {ended}, expected {status} and the words '{words}':\n{output}")
             wrong += 1
+    if sys.argv[-2] != "--precompiled":
+        print("the last option must be --precompiled FILE")
+        return 1
+    mistake = here.parent / "axis_twice_in_einsum.cpp"
+    (_, shown), (_, output) = run_case(mistake, sys.argv[2:-2]), run_case(mistake, sys.argv[2:])
+    if len(shown.splitlines()) != len(output.splitlines()):
+        print(f"{mistake.name}: without a precompiled header\n{shown}and with it\n{output}")
+        wrong += 1
     return 1 if wrong else 0
 
 
