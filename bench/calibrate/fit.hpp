@@ -26,9 +26,9 @@ inline double squares(const std::vector<Point>& points, const Fit& fit) {
   return sum;
 }
 
-/// The a, b >= 0 of least squares of relative errors, so that a microsecond counts as much in a short time as a millisecond in a long one. The
-/// minimum of a convex function of two variables over a quadrant: the free minimum if that lies inside, else the better one of the
-/// two edges'.
+/// The a, b >= 0 of least squares of relative errors, so that a microsecond counts as much in a short time as a
+/// millisecond in a long one. The minimum of a convex function of two variables over a quadrant: the free minimum if
+/// that lies inside, else the better one of the two edges'.
 inline Fit fit(const std::vector<Point>& points) {
   // Sums over the points of x x, x y, y y, x, y, where the model is a x + b y = 1.
   double xx = 0, xy = 0, yy = 0, x = 0, y = 0;
@@ -62,8 +62,9 @@ inline Fit fit_second(const std::vector<Point>& points, double a) {
   return {a, std::max(y / yy, 0.0)};
 }
 
-/// The a that makes the sum of short times right, of which b is no part, then the b that makes the sum of long ones right. For work whose kinds
-/// differ so much in speed that squares of relative errors would follow the fastest: a time that is far too short has an error of 1 at most.
+/// The a that makes the sum of short times right, of which b is no part, then the b that makes the sum of long ones
+/// right. For work whose kinds differ so much in speed that squares of relative errors would follow the fastest: a time
+/// that is far too short has an error of 1 at most.
 inline Fit fit_sums(const std::vector<Point>& short_times, const std::vector<Point>& long_times) {
   Fit found;
   double seconds = 0, first = 0, second = 0;

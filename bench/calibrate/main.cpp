@@ -1,7 +1,9 @@
-// Measures the constants of the time model (mtf/plan/time.hpp) on the present machine and writes them as a Machine in JSON.
+// Measures the constants of the time model (mtf/plan/time.hpp) on the present machine and writes them as a Machine in
+// JSON.
 //
-// All ranks measure at the same time, as they work at the same time in a program: they share memory and caches. Of every quantity the least of several
-// samples counts, each the slowest rank's: what disturbs a measurement can only lengthen it.
+// All ranks measure at the same time, as they work at the same time in a program: they share memory and caches. Of
+// every quantity the least of several samples counts, each the slowest rank's: what disturbs a measurement can only
+// lengthen it.
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
 #include <mtf/io/machine.hpp>
 #include <mtf/mtf.hpp>
 
@@ -30,8 +33,8 @@ struct Options {
   std::string json;
   std::int64_t samples = 9;
   double sample_seconds = 0.01;
-  std::int64_t largest_product = 1024;   // rows and columns
-  std::int64_t largest_map = 1 << 22;    // elements
+  std::int64_t largest_product = 1024;     // rows and columns
+  std::int64_t largest_map = 1 << 22;      // elements
   std::int64_t largest_message = 1 << 22;  // elements
 };
 
@@ -67,13 +70,15 @@ class Report {
     std::fflush(stdout);
   }
   /// Points with a text for each, and how well the fit meets them.
-  void add(const std::string& name, const std::vector<Point>& points, const std::vector<std::string>& texts, const Fit& fit) {
+  void add(const std::string& name, const std::vector<Point>& points, const std::vector<std::string>& texts,
+           const Fit& fit) {
     const Errors apart = errors(points, fit);
-    line(fmt::format("{}: relative errors {:.0f} % in the mean (root of squares), {:.0f} % at most", name, 100 * apart.mean, 100 * apart.largest));
+    line(fmt::format("{}: relative errors {:.0f} % in the mean (root of squares), {:.0f} % at most", name,
+                     100 * apart.mean, 100 * apart.largest));
     nlohmann::json entries = nlohmann::json::array();
     for (std::size_t i = 0; i < points.size(); ++i) {
-      line(fmt::format("  {:46} {:12.2f} us measured {:12.2f} us fitted  {:+5.0f} %", texts[i], 1e6 * points[i].seconds, 1e6 * fit.seconds(points[i]),
-                       100 * (fit.ratio(points[i]) - 1)));
+      line(fmt::format("  {:46} {:12.2f} us measured {:12.2f} us fitted  {:+5.0f} %", texts[i], 1e6 * points[i].seconds,
+                       1e6 * fit.seconds(points[i]), 100 * (fit.ratio(points[i]) - 1)));
       entries.push_back({{"what", texts[i]}, {"seconds", points[i].seconds}, {"fitted", fit.seconds(points[i])}});
     }
     json[name] = {{"points", entries}, {"mean_relative_error", apart.mean}, {"largest_relative_error", apart.largest}};
@@ -83,8 +88,9 @@ class Report {
   bool speaks_;
 };
 
-/// Local work of several kinds on arrays of growing sizes: launch and memory. How many plans a kind runs and how many bytes their slices
-/// have, its records say. An exponential takes thirty times as long as a sum of as many bytes: the rate is that of as many elements of each kind.
+/// Local work of several kinds on arrays of growing sizes: launch and memory. How many plans a kind runs and how many
+/// bytes their slices have, its records say. An exponential takes thirty times as long as a sum of as many bytes: the
+/// rate is that of as many elements of each kind.
 void measure_local_work(World& world, const Options& options, mtf::Machine& machine, Report& report) {
   std::vector<Point> points, short_times, long_times;
   std::vector<std::string> texts;
@@ -146,7 +152,8 @@ double measure_products(World& world, const Options& options, double launch, con
 }
 
 /// Allreduces in groups of every size that divides the axis, of neighbours along it: latency and bandwidth.
-void measure_axis(const mtf::MeshValue& mesh, int axis, const Options& options, std::vector<Point>& points, std::vector<std::string>& texts) {
+void measure_axis(const mtf::MeshValue& mesh, int axis, const Options& options, std::vector<Point>& points,
+                  std::vector<std::string>& texts) {
   const std::int64_t size = mesh.axes[axis].size;
   const std::string name(mesh.axes[axis].name.text);
   for (std::int64_t members = 2; members <= size; ++members) {
@@ -164,8 +171,11 @@ void measure_axis(const mtf::MeshValue& mesh, int axis, const Options& options, 
     auto& engine = world.engine();
     const mtf::AxisSet along = mtf::AxisSet::of(world.mesh().find(mtf::Name(name)));
     for (std::int64_t n = 1; n <= options.largest_message; n *= 8) {
-      const mtf::CollectivePlan plan{
-          .collective = mtf::Collective::all_reduce, .axes = along, .count = n, .type = mtf::ElementType::float32, .operation = "calibrate"};
+      const mtf::CollectivePlan plan{.collective = mtf::Collective::all_reduce,
+                                     .axes = along,
+                                     .count = n,
+                                     .type = mtf::ElementType::float32,
+                                     .operation = "calibrate"};
       const auto zeros = mtf::zeros<float>(world, Elements{n});
       mtf::Block& block = *zeros.array().value->block;
       const double seconds = seconds_of(world, options, [&] { engine.communicate(plan, block, block); });
@@ -184,13 +194,19 @@ int start(int argc, char** argv) {
   Options options;
   CLI::App app("Measures the constants of the time model on this machine, by the ranks it is started on.");
   app.option_defaults()->always_capture_default();
-  app.add_option("--mesh", options.mesh, "axes and sizes, \"rows:2;cols:2\", whose product is the number of ranks; by default one axis \"all\"");
+  app.add_option(
+      "--mesh", options.mesh,
+      "axes and sizes, \"rows:2;cols:2\", whose product is the number of ranks; by default one axis \"all\"");
   app.add_option("--json", options.json, "file for the machine and what was measured");
   app.add_option("--samples", options.samples, "of each time, the least of which counts")->check(CLI::PositiveNumber);
-  app.add_option("--sample-seconds", options.sample_seconds, "that a sample takes at least, by repetition")->check(CLI::PositiveNumber);
-  app.add_option("--largest-product", options.largest_product, "rows and columns of the largest matrices")->check(CLI::Range(32, 1 << 15));
-  app.add_option("--largest-map", options.largest_map, "elements of the largest arrays of local work")->check(CLI::Range(1 << 16, 1 << 28));
-  app.add_option("--largest-message", options.largest_message, "elements of the largest allreduce")->check(CLI::Range(8, 1 << 28));
+  app.add_option("--sample-seconds", options.sample_seconds, "that a sample takes at least, by repetition")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--largest-product", options.largest_product, "rows and columns of the largest matrices")
+      ->check(CLI::Range(32, 1 << 15));
+  app.add_option("--largest-map", options.largest_map, "elements of the largest arrays of local work")
+      ->check(CLI::Range(1 << 16, 1 << 28));
+  app.add_option("--largest-message", options.largest_message, "elements of the largest allreduce")
+      ->check(CLI::Range(8, 1 << 28));
   int rank = 0;
   int ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -204,12 +220,14 @@ int start(int argc, char** argv) {
 
   World world(MPI_COMM_WORLD, {.mesh = options.mesh});
   Report report(world);
-  report.line(fmt::format("{} ranks, mesh {}, {} threads each ({})", ranks, mtf::describe(world.mesh()), Kokkos::DefaultExecutionSpace().concurrency(),
-                          Kokkos::DefaultExecutionSpace::name()));
+  report.line(fmt::format("{} ranks, mesh {}, {} threads each ({})", ranks, mtf::describe(world.mesh()),
+                          Kokkos::DefaultExecutionSpace().concurrency(), Kokkos::DefaultExecutionSpace::name()));
   mtf::Machine machine;
   measure_local_work(world, options, machine, report);
-  machine.float_multiply_adds_per_second = measure_products<float>(world, options, machine.seconds_per_operation, "float", report);
-  machine.double_multiply_adds_per_second = measure_products<double>(world, options, machine.seconds_per_operation, "double", report);
+  machine.float_multiply_adds_per_second =
+      measure_products<float>(world, options, machine.seconds_per_operation, "float", report);
+  machine.double_multiply_adds_per_second =
+      measure_products<double>(world, options, machine.seconds_per_operation, "double", report);
 
   std::vector<Point> all;
   const mtf::MeshValue mesh = world.mesh();
@@ -229,11 +247,14 @@ int start(int argc, char** argv) {
   }
   if (!all.empty()) machine.any_axis = speed_of(fit(all), "");
 
-  report.line(fmt::format("\nmultiply-adds per second {:.3g} in float, {:.3g} in double; memory {:.3g} bytes per second; {:.2f} us for each plan",
-                          machine.float_multiply_adds_per_second, machine.double_multiply_adds_per_second, machine.bytes_per_second,
-                          1e6 * machine.seconds_per_operation));
+  report.line(
+      fmt::format("\nmultiply-adds per second {:.3g} in float, {:.3g} in double; memory {:.3g} bytes per second; "
+                  "{:.2f} us for each plan",
+                  machine.float_multiply_adds_per_second, machine.double_multiply_adds_per_second,
+                  machine.bytes_per_second, 1e6 * machine.seconds_per_operation));
   for (const mtf::AxisSpeed& speed : machine.axes) {
-    report.line(fmt::format("axis \"{}\": latency {:.2f} us, {:.3g} bytes per second", speed.text(), 1e6 * speed.latency, speed.bytes_per_second));
+    report.line(fmt::format("axis \"{}\": latency {:.2f} us, {:.3g} bytes per second", speed.text(),
+                            1e6 * speed.latency, speed.bytes_per_second));
   }
   if (all.empty()) report.line("no axis has more than one rank: what the file says of communication is a guess");
   if (!options.json.empty() && rank == 0) {

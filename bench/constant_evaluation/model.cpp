@@ -1,8 +1,8 @@
-// A training step of LAYERS Transformer layers of the paper's model, counted by the compiler; as a program it prints the number of
-// planned operations. Without LAYERS nothing is evaluated: what the rest of the file costs.
-#include <mtf/model.hpp>
-
+// A training step of LAYERS Transformer layers of the paper's model, counted by the compiler; as a program it prints
+// the number of planned operations. Without LAYERS nothing is evaluated: what the rest of the file costs.
 #include <cstdio>
+
+#include <mtf/model.hpp>
 
 struct Batch : mtf::Dim<"batch", 256> {};
 struct Length : mtf::Dim<"length", 256> {};
@@ -23,7 +23,8 @@ struct Dims {
   Vocab vocab;
 };
 struct Mesh : mtf::Mesh<mtf::Axis<"rows", 16>, mtf::Axis<"cols", 32>> {};
-struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">, mtf::Split<"vocab", "cols">> {};
+struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">,
+                            mtf::Split<"vocab", "cols">> {};
 
 struct Step {
   std::int64_t layers;

@@ -1,4 +1,5 @@
-// COUNT times the statement OPERATION, counted by the compiler; with GRADIENT defined as 1, `z` is differentiated at the end.
+// COUNT times the statement OPERATION, counted by the compiler; with GRADIENT defined as 1, `z` is differentiated at
+// the end.
 #include <mtf/model.hpp>
 
 struct B : mtf::Dim<"batch", 64> {};

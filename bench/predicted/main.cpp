@@ -1,4 +1,5 @@
-// Training steps of the language model: the time that the time model predicts from a dry run, beside the time that they take.
+// Training steps of the language model: the time that the time model predicts from a dry run, beside the time that they
+// take.
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
 #include <mtf/io/machine.hpp>
 #include <mtf/mtf.hpp>
 
@@ -31,7 +33,8 @@ struct Case {
 };
 
 Dims dims_of(const Options& options) {
-  return {{options.batch}, {options.length}, {options.length}, {options.d_model}, {options.heads}, {options.d_kv}, {options.d_ff}, {options.vocab}};
+  return {{options.batch}, {options.length}, {options.length}, {options.d_model},
+          {options.heads}, {options.d_kv},   {options.d_ff},   {options.vocab}};
 }
 
 /// A model and its optimizer; one call trains a step and reads the loss, on a World and on a DryRun alike.
@@ -88,7 +91,8 @@ mtf::Time parts_of(const World& world, std::int64_t steps) {
       continue;
     }
     int last = 0;  // a group along several axes is told once
-    for (int axis = 0; axis < world.mesh().rank(); ++axis) last = record.axes.has(axis) && world.mesh().axes[axis].size > 1 ? axis : last;
+    for (int axis = 0; axis < world.mesh().rank(); ++axis)
+      last = record.axes.has(axis) && world.mesh().axes[axis].size > 1 ? axis : last;
     time.axes[last] += seconds;
   }
   return time;
@@ -99,7 +103,8 @@ Measured measure(const Options& options, const Case& which) {
   Training<World> training(world, options);
   const Dims dims = dims_of(options);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(options.batch * options.length));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>((i * 7919 + 13) % static_cast<std::size_t>(options.vocab));
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<std::int32_t>((i * 7919 + 13) % static_cast<std::size_t>(options.vocab));
   const auto tokens = mtf::from_global(world, ids, dims.batch, dims.length);
   const auto seconds = [&] {
     MPI_Barrier(world.comm());
@@ -132,10 +137,13 @@ Measured measure(const Options& options, const Case& which) {
 }
 
 /// Prints the two beside each other on rank 0, and returns them as JSON.
-nlohmann::json report(const Case& which, const mtf::Cost& cost, const mtf::Time& predicted, const Measured& measured, bool speaks) {
-  std::string text = fmt::format("\n{} ({} on {})\n  {:16} {:>12} {:>12}\n", which.name, which.layout.empty() ? "no rules" : which.layout, which.mesh, "",
-                                 "predicted ms", "measured ms");
-  nlohmann::json json = {{"name", which.name}, {"mesh", which.mesh}, {"layout", which.layout}, {"step_seconds", measured.steps}};
+nlohmann::json report(const Case& which, const mtf::Cost& cost, const mtf::Time& predicted, const Measured& measured,
+                      bool speaks) {
+  std::string text =
+      fmt::format("\n{} ({} on {})\n  {:16} {:>12} {:>12}\n", which.name,
+                  which.layout.empty() ? "no rules" : which.layout, which.mesh, "", "predicted ms", "measured ms");
+  nlohmann::json json = {
+      {"name", which.name}, {"mesh", which.mesh}, {"layout", which.layout}, {"step_seconds", measured.steps}};
   const auto part = [&](const std::string& name, double model, double real) {
     text += fmt::format("  {:16} {:12.3f} {:12.3f}\n", name, 1e3 * model, 1e3 * real);
     json["parts"][name] = {{"predicted", model}, {"measured", real}};
@@ -143,12 +151,16 @@ nlohmann::json report(const Case& which, const mtf::Cost& cost, const mtf::Time&
   part("matrix products", predicted.contractions, measured.parts.contractions);
   part("other local work", predicted.local, measured.parts.local);
   for (int axis = 0; axis < predicted.axes.size(); ++axis) {
-    if (cost.mesh[axis].size > 1) part("axis " + std::string(cost.mesh[axis].text()), predicted.axes[axis], measured.parts.axes[axis]);
+    if (cost.mesh[axis].size > 1)
+      part("axis " + std::string(cost.mesh[axis].text()), predicted.axes[axis], measured.parts.axes[axis]);
   }
   const double step = measured.median();
-  text += fmt::format("  a step: {:.3f} to {:.3f} ms predicted, {:.3f} ms measured (median; least {:.3f}; {:.3f} with records)\n", 1e3 * predicted.at_least(),
-                      1e3 * predicted.at_most(), 1e3 * step, 1e3 * measured.steps.front(), 1e3 * measured.recorded);
-  text += fmt::format("  measured over predicted: {:.2f} of the largest part, {:.2f} of the sum\n", step / predicted.at_least(), step / predicted.at_most());
+  text += fmt::format(
+      "  a step: {:.3f} to {:.3f} ms predicted, {:.3f} ms measured (median; least {:.3f}; {:.3f} with records)\n",
+      1e3 * predicted.at_least(), 1e3 * predicted.at_most(), 1e3 * step, 1e3 * measured.steps.front(),
+      1e3 * measured.recorded);
+  text += fmt::format("  measured over predicted: {:.2f} of the largest part, {:.2f} of the sum\n",
+                      step / predicted.at_least(), step / predicted.at_most());
   json["at_least"] = predicted.at_least();
   json["at_most"] = predicted.at_most();
   json["median_seconds"] = step;
@@ -167,7 +179,9 @@ std::vector<Case> cases_of(const Options& options, int ranks) {
   }
   std::vector<Case> cases{{"data-parallel", fmt::format("rows:{};cols:1", ranks), "batch:rows"},
                           {"model-parallel", fmt::format("rows:1;cols:{}", ranks), "heads:cols;d_ff:cols;vocab:cols"}};
-  if (rows > 1) cases.push_back({"both", fmt::format("rows:{};cols:{}", ranks / rows, rows), "batch:rows;heads:cols;d_ff:cols;vocab:cols"});
+  if (rows > 1)
+    cases.push_back(
+        {"both", fmt::format("rows:{};cols:{}", ranks / rows, rows), "batch:rows;heads:cols;d_ff:cols;vocab:cols"});
   return cases;
 }
 

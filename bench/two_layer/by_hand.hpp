@@ -98,12 +98,12 @@ class TwoLayersByHand {
     relu();
     multiply(CblasNoTrans, CblasNoTrans, h_, v, y_);  // y = h v
     if (sum_over_cols_) sum(y_, across_cols_);
-    float loss = loss_and_gradient();                 // y becomes dy
-    multiply(CblasTrans, CblasNoTrans, h_, y_, dv);   // dv = h' dy
-    multiply(CblasNoTrans, CblasTrans, y_, v, dh_);   // dh = dy v', where h > 0
+    float loss = loss_and_gradient();                // y becomes dy
+    multiply(CblasTrans, CblasNoTrans, h_, y_, dv);  // dv = h' dy
+    multiply(CblasNoTrans, CblasTrans, y_, v, dh_);  // dh = dy v', where h > 0
     mask();
-    multiply(CblasTrans, CblasNoTrans, x, dh_, dw);   // dw = x' dh
-    multiply(CblasNoTrans, CblasTrans, dh_, w, dx);   // dx = dh w'
+    multiply(CblasTrans, CblasNoTrans, x, dh_, dw);  // dw = x' dh
+    multiply(CblasNoTrans, CblasTrans, dh_, w, dx);  // dx = dh w'
     if (sum_over_rows_) {
       sum(dw, across_rows_);
       sum(dv, across_rows_);
@@ -116,8 +116,8 @@ class TwoLayersByHand {
  private:
   /// c = a b, each of a and b perhaps transposed.
   static void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const Matrix& a, const Matrix& b, Matrix& c) {
-    cblas_sgemm(CblasRowMajor, ta, tb, c.rows(), c.cols(), ta == CblasNoTrans ? a.cols() : a.rows(), 1.0F, a.data(), a.cols(),
-                b.data(), b.cols(), 0.0F, c.data(), c.cols());
+    cblas_sgemm(CblasRowMajor, ta, tb, c.rows(), c.cols(), ta == CblasNoTrans ? a.cols() : a.rows(), 1.0F, a.data(),
+                a.cols(), b.data(), b.cols(), 0.0F, c.data(), c.cols());
   }
   static void sum(Matrix& m, MPI_Comm comm) {
     MPI_Allreduce(MPI_IN_PLACE, m.data(), static_cast<int>(m.size()), MPI_FLOAT, MPI_SUM, comm);

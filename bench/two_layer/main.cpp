@@ -19,9 +19,9 @@
 struct Line : mtf::Mesh<mtf::Axis<"all">> {};
 struct Grid : mtf::Mesh<mtf::Axis<"rows">, mtf::Axis<"cols">> {};
 
-struct Data          : mtf::Layout<mtf::Split<"batch", "all">> {};
+struct Data : mtf::Layout<mtf::Split<"batch", "all">> {};
 struct ModelParallel : mtf::Layout<mtf::Split<"hidden", "all">> {};
-struct Both          : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
+struct Both : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
 
 namespace {
 
@@ -42,37 +42,43 @@ double median(std::vector<double> values) {
 /// Prints a result, and returns it as JSON.
 nlohmann::json report(const Options& options, const Result& result) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < result.mtf_seconds.size(); ++i) ratios.push_back(result.mtf_seconds[i] / result.hand_seconds[i]);
+  for (std::size_t i = 0; i < result.mtf_seconds.size(); ++i)
+    ratios.push_back(result.mtf_seconds[i] / result.hand_seconds[i]);
   std::sort(ratios.begin(), ratios.end());
   // Six products of 2 batch io hidden operations, on all ranks together.
-  const double operations =
-      12.0 * static_cast<double>(options.sizes.batch) * static_cast<double>(options.sizes.io) * static_cast<double>(options.sizes.hidden);
+  const double operations = 12.0 * static_cast<double>(options.sizes.batch) * static_cast<double>(options.sizes.io) *
+                            static_cast<double>(options.sizes.hidden);
   const double library = median(result.mtf_seconds);
   const double hand = median(result.hand_seconds);
   std::printf("\n%s (%s on %s)\n", result.of.name.c_str(), result.of.layout.c_str(), result.of.mesh.c_str());
-  std::printf("  mtf      %8.2f ms  %7.1f GFLOP/s  (medians, all ranks together)\n", library * 1e3, operations / library * 1e-9);
+  std::printf("  mtf      %8.2f ms  %7.1f GFLOP/s  (medians, all ranks together)\n", library * 1e3,
+              operations / library * 1e-9);
   std::printf("  by hand  %8.2f ms  %7.1f GFLOP/s\n", hand * 1e3, operations / hand * 1e-9);
-  std::printf("  ratio    %.4f  quartiles %.4f %.4f  extremes %.4f %.4f  (target: at most %.2f)\n", quantile(ratios, 0.5), quantile(ratios, 0.25),
-              quantile(ratios, 0.75), ratios.front(), ratios.back(), target_ratio);
+  std::printf("  ratio    %.4f  quartiles %.4f %.4f  extremes %.4f %.4f  (target: at most %.2f)\n",
+              quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), ratios.front(), ratios.back(),
+              target_ratio);
   nlohmann::json json = {{"layout", result.of.layout},
                          {"mesh", result.of.mesh},
                          {"mtf_seconds", result.mtf_seconds},
                          {"hand_seconds", result.hand_seconds},
                          {"mtf_median_seconds", library},
                          {"hand_median_seconds", hand},
-                         {"ratio", {{"median", quantile(ratios, 0.5)},
-                                    {"quartiles", {quantile(ratios, 0.25), quantile(ratios, 0.75)}},
-                                    {"extremes", {ratios.front(), ratios.back()}}}},
+                         {"ratio",
+                          {{"median", quantile(ratios, 0.5)},
+                           {"quartiles", {quantile(ratios, 0.25), quantile(ratios, 0.75)}},
+                           {"extremes", {ratios.front(), ratios.back()}}}},
                          {"mtf_gflops", operations / library * 1e-9},
                          {"hand_gflops", operations / hand * 1e-9},
                          {"loss", result.loss},
                          {"relative_difference", result.difference}};
   for (const Traffic& traffic : result.traffic) {
-    std::printf("  %-8s %lld bytes per step and rank, by the formula %lld%s\n", traffic.axis.c_str(), static_cast<long long>(traffic.counted),
-                static_cast<long long>(traffic.expected), traffic.counted == traffic.expected ? "" : "  <-- DIFFERENT");
+    std::printf("  %-8s %lld bytes per step and rank, by the formula %lld%s\n", traffic.axis.c_str(),
+                static_cast<long long>(traffic.counted), static_cast<long long>(traffic.expected),
+                traffic.counted == traffic.expected ? "" : "  <-- DIFFERENT");
     json["bytes"][traffic.axis] = {{"counted", traffic.counted}, {"formula", traffic.expected}};
   }
-  std::printf("  loss %.6f; loss and gradients of the two differ by %.1e relative%s\n", static_cast<double>(result.loss), result.difference,
+  std::printf("  loss %.6f; loss and gradients of the two differ by %.1e relative%s\n",
+              static_cast<double>(result.loss), result.difference,
               result.difference <= allowed_difference ? "" : "  <-- TOO MUCH");
   std::fflush(stdout);
   return json;
@@ -85,12 +91,14 @@ std::string variable_of_environment(const char* name) {
 
 bool good(const Result& result) {
   return result.difference <= allowed_difference &&
-         std::all_of(result.traffic.begin(), result.traffic.end(), [](const Traffic& t) { return t.counted == t.expected; });
+         std::all_of(result.traffic.begin(), result.traffic.end(),
+                     [](const Traffic& t) { return t.counted == t.expected; });
 }
 
 int start(int argc, char** argv) {
   Options options;
-  CLI::App app("Two fully-connected layers, forward and backward, under three layouts, beside the same work written by hand.");
+  CLI::App app(
+      "Two fully-connected layers, forward and backward, under three layouts, beside the same work written by hand.");
   app.option_defaults()->always_capture_default();
   app.add_option("--batch", options.sizes.batch, "rows of x")->check(CLI::PositiveNumber);
   app.add_option("--io", options.sizes.io, "width of x and y")->check(CLI::PositiveNumber);
@@ -113,11 +121,13 @@ int start(int argc, char** argv) {
   const std::string threads = variable_of_environment("OMP_NUM_THREADS");
   const int kokkos_threads = static_cast<int>(Kokkos::DefaultHostExecutionSpace().concurrency());
   if (rank == 0) {
-    std::printf("two layers, forward and backward: batch %lld, io %lld, hidden %lld, float\n", static_cast<long long>(options.sizes.batch),
-                static_cast<long long>(options.sizes.io), static_cast<long long>(options.sizes.hidden));
-    std::printf("%d ranks; threads of each: %d for loops (Kokkos %s), %s for BLAS", ranks, kokkos_threads, Kokkos::DefaultHostExecutionSpace::name(),
-                threads.empty() ? "its own choice" : threads.c_str());
-    std::printf("\n%lld rounds of %lld pairs of steps", static_cast<long long>(options.rounds), static_cast<long long>(options.repetitions));
+    std::printf("two layers, forward and backward: batch %lld, io %lld, hidden %lld, float\n",
+                static_cast<long long>(options.sizes.batch), static_cast<long long>(options.sizes.io),
+                static_cast<long long>(options.sizes.hidden));
+    std::printf("%d ranks; threads of each: %d for loops (Kokkos %s), %s for BLAS", ranks, kokkos_threads,
+                Kokkos::DefaultHostExecutionSpace::name(), threads.empty() ? "its own choice" : threads.c_str());
+    std::printf("\n%lld rounds of %lld pairs of steps", static_cast<long long>(options.rounds),
+                static_cast<long long>(options.repetitions));
     for (const char* name : {"OPENBLAS_CORETYPE", "GLIBC_TUNABLES"}) {
       const std::string value = variable_of_environment(name);
       if (!value.empty()) std::printf("; %s=%s", name, value.c_str());

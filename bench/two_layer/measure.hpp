@@ -13,8 +13,8 @@
 
 #include "by_hand.hpp"
 
-struct Batch  : mtf::Dim<"batch"> {};
-struct Io     : mtf::Dim<"io"> {};
+struct Batch : mtf::Dim<"batch"> {};
+struct Io : mtf::Dim<"io"> {};
 struct Hidden : mtf::Dim<"hidden"> {};
 
 struct Options {
@@ -80,9 +80,9 @@ double seconds(const Step& step) {
   return time;
 }
 
-/// One round of pairs with memory of its own, added to `result`. Which physical pages a matrix gets changes the time of a
-/// product by several percent either way, for both alike: hence several rounds, in which each of the two takes its memory
-/// first every other time.
+/// One round of pairs with memory of its own, added to `result`. Which physical pages a matrix gets changes the time of
+/// a product by several percent either way, for both alike: hence several rounds, in which each of the two takes its
+/// memory first every other time.
 template <class Mesh, class Layout>
 void measure(const Options& options, std::int64_t round, Result& result) {
   const Case& which = result.of;
@@ -90,7 +90,8 @@ void measure(const Options& options, std::int64_t round, Result& result) {
   const auto take_memory = [&] { by_hand_memory.emplace(MPI_COMM_WORLD, options.sizes, which.rows, which.cols); };
   if (round % 2 != 0) take_memory();
   // By-hand code runs on the host, so both do.
-  mtf::World<Mesh, Layout, Kokkos::DefaultHostExecutionSpace> world(MPI_COMM_WORLD, {.mesh = which.mesh, .seed = options.seed});
+  mtf::World<Mesh, Layout, Kokkos::DefaultHostExecutionSpace> world(MPI_COMM_WORLD,
+                                                                    {.mesh = which.mesh, .seed = options.seed});
   const Batch batch{options.sizes.batch};
   const Io io{options.sizes.io};
   const Hidden hidden{options.sizes.hidden};
@@ -115,7 +116,9 @@ void measure(const Options& options, std::int64_t round, Result& result) {
 
   if (!by_hand_memory) take_memory();
   TwoLayersByHand& by_hand = *by_hand_memory;
-  const auto copy = [](const auto& from, Matrix& to) { std::copy_n(mtf::local_view(from).view.data(), to.size(), to.data()); };
+  const auto copy = [](const auto& from, Matrix& to) {
+    std::copy_n(mtf::local_view(from).view.data(), to.size(), to.data());
+  };
   copy(x, by_hand.x);
   copy(t, by_hand.t);
   copy(w, by_hand.w);
@@ -134,10 +137,12 @@ void measure(const Options& options, std::int64_t round, Result& result) {
   result.traffic.clear();
   const auto expect = [&](std::string_view axis, int processors, std::int64_t elements) {
     if (processors == 1) return;
-    result.traffic.push_back({std::string(axis), world.totals(axis).bytes, elements * static_cast<std::int64_t>(sizeof(float))});
+    result.traffic.push_back(
+        {std::string(axis), world.totals(axis).bytes, elements * static_cast<std::int64_t>(sizeof(float))});
   };
-  expect(which.batch_axis, which.rows, 2 * options.sizes.io * options.sizes.hidden / which.cols + 1);  // dw, dv; the loss
-  expect(which.hidden_axis, which.cols, 2 * options.sizes.batch * options.sizes.io / which.rows);      // y, dx
+  expect(which.batch_axis, which.rows,
+         2 * options.sizes.io * options.sizes.hidden / which.cols + 1);                            // dw, dv; the loss
+  expect(which.hidden_axis, which.cols, 2 * options.sizes.batch * options.sizes.io / which.rows);  // y, dx
 
   for (std::int64_t i = -options.warmup; i < options.repetitions; ++i) {
     // Each of the two goes first every other time.

@@ -10,21 +10,24 @@ void choose_layout(Options& options, MPI_Comm comm) {
   int ranks = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  const ModelDims dims{options.batch, options.length, options.length, options.d_model, options.heads, options.d_kv, options.d_ff, byte_values};
+  const ModelDims dims{options.batch, options.length, options.length, options.d_model,
+                       options.heads, options.d_kv,   options.d_ff,   byte_values};
   const auto step = [&](auto& world) {
     using World = std::remove_reference_t<decltype(world)>;
     const ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout});
     const auto inputs = mtf::placeholder<std::int32_t>(world, dims.batch, dims.length);
     const auto targets = mtf::placeholder<std::int32_t>(world, dims.batch, dims.length);
     mtf::Adam<World, float> adam(world);
-    adam.apply(mtf::gradients_of_variables(world, model.loss(inputs, targets, true, mtf::seed{options.seed})), options.learning_rate);
+    adam.apply(mtf::gradients_of_variables(world, model.loss(inputs, targets, true, mtf::seed{options.seed})),
+               options.learning_rate);
   };
   mtf::SearchOptions search{.axis_names = {"rows", "cols"}};
   if (!options.machine.empty()) search.machine = mtf::read_machine(options.machine);
   mtf::Violations malformed;
   const mtf::MeshValue mesh = mtf::parse_mesh(options.mesh, malformed);
   mtf::require_none("--mesh", malformed);
-  const mtf::LayoutSearch found = options.mesh.empty() ? mtf::search(step, ranks, search) : mtf::search_layout(step, mesh, search);
+  const mtf::LayoutSearch found =
+      options.mesh.empty() ? mtf::search(step, ranks, search) : mtf::search_layout(step, mesh, search);
   if (rank == 0) fmt::print("{}", mtf::report(found));
   const std::string mesh_text = found.best().mesh_text();
   options.layout = found.best().layout_text();

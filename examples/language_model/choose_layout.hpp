@@ -3,5 +3,6 @@
 
 #include "options.hpp"
 
-/// Sets mesh and layout: of the mesh if one is given, else over all meshes of the ranks of `comm`. Rank 0 prints the report.
+/// Sets mesh and layout: of the mesh if one is given, else over all meshes of the ranks of `comm`. Rank 0 prints the
+/// report.
 void choose_layout(Options& options, MPI_Comm comm);

@@ -8,15 +8,18 @@
 struct Mesh : mtf::Mesh<mtf::Axis<"rows">, mtf::Axis<"cols">> {};
 
 struct Single : mtf::Layout<> {};
-struct Data   : mtf::Layout<mtf::Split<"batch", "rows">> {};
-struct ModelParallel : mtf::Layout<mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">, mtf::Split<"vocab", "cols">> {};
-struct Grid   : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">, mtf::Split<"vocab", "cols">> {};
+struct Data : mtf::Layout<mtf::Split<"batch", "rows">> {};
+struct ModelParallel
+    : mtf::Layout<mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">, mtf::Split<"vocab", "cols">> {};
+struct Grid : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">,
+                          mtf::Split<"vocab", "cols">> {};
 
 namespace {
 
 template <class MeshType, class Layout>
 void train_on(const Options& options) {
-  mtf::World<MeshType, Layout> world(MPI_COMM_WORLD, {.mesh = options.mesh, .layout = options.layout, .seed = options.seed});
+  mtf::World<MeshType, Layout> world(MPI_COMM_WORLD,
+                                     {.mesh = options.mesh, .layout = options.layout, .seed = options.seed});
   train(world, options);
 }
 

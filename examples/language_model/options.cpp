@@ -22,11 +22,15 @@ std::optional<int> read_options(int argc, char** argv, MPI_Comm comm, Options& o
   CLI::App app("Trains a byte-level Transformer language model on a text file.");
   app.option_defaults()->always_capture_default();
   app.add_option("--text", options.text, "text file")->required();
-  app.add_option("--layout", options.layout, "single, data, model, grid, auto (the cheapest by estimate), or rules such as \"batch:rows;d_ff:cols\"");
-  app.add_option("--mesh", options.mesh, "axes and sizes, \"rows:2;cols:2\"; by default from the layout and the number of ranks");
+  app.add_option(
+      "--layout", options.layout,
+      "single, data, model, grid, auto (the cheapest by estimate), or rules such as \"batch:rows;d_ff:cols\"");
+  app.add_option("--mesh", options.mesh,
+                 "axes and sizes, \"rows:2;cols:2\"; by default from the layout and the number of ranks");
   app.add_option("--machine", options.machine, "for --layout auto: the file that bench/calibrate wrote");
   app.add_option("--steps", options.steps, "training steps")->check(CLI::PositiveNumber);
-  app.add_option("--minutes", options.minutes, "train no longer than this; 0 is no limit")->check(CLI::NonNegativeNumber);
+  app.add_option("--minutes", options.minutes, "train no longer than this; 0 is no limit")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--learning-rate", options.learning_rate, "peak learning rate of Adam")->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup, "steps of linear warm-up")->check(CLI::NonNegativeNumber);
   app.add_option("--batch", options.batch, "sequences per step, on all ranks together")->check(CLI::PositiveNumber);
@@ -36,13 +40,16 @@ std::optional<int> read_options(int argc, char** argv, MPI_Comm comm, Options& o
   app.add_option("--heads", options.heads, "attention heads")->check(CLI::PositiveNumber);
   app.add_option("--d-kv", options.d_kv, "width of keys and values")->check(CLI::PositiveNumber);
   app.add_option("--d-ff", options.d_ff, "width of the feed-forward layer")->check(CLI::PositiveNumber);
-  app.add_option("--embedding-stddev", options.embedding_stddev, "standard deviation of the initial embeddings")->check(CLI::PositiveNumber);
+  app.add_option("--embedding-stddev", options.embedding_stddev, "standard deviation of the initial embeddings")
+      ->check(CLI::PositiveNumber);
   app.add_option("--dropout", options.dropout, "dropout rate")->check(CLI::Range(0.0, 0.99));
   app.add_option("--seed", options.seed, "seed of weights, batches, dropout and generation");
   app.add_option("--generate", options.generate, "bytes to generate at the end")->check(CLI::NonNegativeNumber);
   app.add_option("--temperature", options.temperature, "of the generation")->check(CLI::NonNegativeNumber);
-  app.add_option("--trace", options.trace, "file for a trace of some steps, which chrome://tracing and ui.perfetto.dev show");
-  app.add_option("--trace-after", options.trace_after, "steps before those in the trace")->check(CLI::NonNegativeNumber);
+  app.add_option("--trace", options.trace,
+                 "file for a trace of some steps, which chrome://tracing and ui.perfetto.dev show");
+  app.add_option("--trace-after", options.trace_after, "steps before those in the trace")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--trace-steps", options.trace_steps, "steps in the trace")->check(CLI::PositiveNumber);
   int rank = 0;
   int ranks = 1;
@@ -53,7 +60,9 @@ std::optional<int> read_options(int argc, char** argv, MPI_Comm comm, Options& o
   } catch (const CLI::ParseError& error) {
     return rank == 0 ? app.exit(error) : (error.get_exit_code() == 0 ? 0 : 1);
   }
-  const bool compiled_in = options.layout == "single" || options.layout == "data" || options.layout == "model" || options.layout == "grid";
-  if (options.mesh.empty() && options.layout != "auto") options.mesh = default_mesh(compiled_in ? options.layout : "grid", ranks);
+  const bool compiled_in =
+      options.layout == "single" || options.layout == "data" || options.layout == "model" || options.layout == "grid";
+  if (options.mesh.empty() && options.layout != "auto")
+    options.mesh = default_mesh(compiled_in ? options.layout : "grid", ranks);
   return std::nullopt;
 }

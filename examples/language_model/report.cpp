@@ -4,14 +4,17 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <mtf/io/chrome_trace.hpp>
 #include <sys/resource.h>
 
-void StepTrace::write_trace(const std::string& path, const mtf::Records& records, const mtf::MeshValue& mesh, MPI_Comm comm) {
+#include <mtf/io/chrome_trace.hpp>
+
+void StepTrace::write_trace(const std::string& path, const mtf::Records& records, const mtf::MeshValue& mesh,
+                            MPI_Comm comm) {
   mtf::write_chrome_trace(path, records, mesh, comm);
 }
 
-std::string costs_text(const mtf::Counters& counters, const mtf::MeshValue& mesh, std::int64_t peak_bytes, MPI_Comm comm) {
+std::string costs_text(const mtf::Counters& counters, const mtf::MeshValue& mesh, std::int64_t peak_bytes,
+                       MPI_Comm comm) {
   std::string by_axes;
   std::vector<std::uint32_t> seen;
   for (const mtf::CollectiveTotals& totals : counters.all()) {

@@ -13,7 +13,8 @@
 /// Traces some steps of a run and writes them when they are done, or with what there is when the run ends before.
 class StepTrace {
  public:
-  explicit StepTrace(const Options& options) : path_(options.trace), begin_(options.trace_after), end_(options.trace_after + options.trace_steps) {}
+  explicit StepTrace(const Options& options)
+      : path_(options.trace), begin_(options.trace_after), end_(options.trace_after + options.trace_steps) {}
 
   /// Before the step of this number. Collective.
   template <class World>
@@ -26,9 +27,12 @@ class StepTrace {
   template <class World>
   void finish(World& world, std::int64_t steps) {
     if (path_.empty()) return;
-    if (steps <= begin_) mtf::print(world, "note: the run ended before step {}, where the trace was to begin\n", begin_ + 1);
+    if (steps <= begin_)
+      mtf::print(world, "note: the run ended before step {}, where the trace was to begin\n", begin_ + 1);
     if (world.engine().tracing) write(world);
-    if (steps > begin_) mtf::print(world, "trace of {} steps in {}: {} records of a rank\n", std::min(steps, end_) - begin_, path_, world.records().size());
+    if (steps > begin_)
+      mtf::print(world, "trace of {} steps in {}: {} records of a rank\n", std::min(steps, end_) - begin_, path_,
+                 world.records().size());
   }
 
  private:
@@ -37,11 +41,13 @@ class StepTrace {
     world.stop_tracing();
     write_trace(path_, world.records(), world.mesh(), world.comm());
   }
-  static void write_trace(const std::string& path, const mtf::Records& records, const mtf::MeshValue& mesh, MPI_Comm comm);
+  static void write_trace(const std::string& path, const mtf::Records& records, const mtf::MeshValue& mesh,
+                          MPI_Comm comm);
 
   std::string path_;
   std::int64_t begin_, end_;
 };
 
 /// Wire bytes by axes and memory by rank, for rank 0 to print. Collective.
-std::string costs_text(const mtf::Counters& counters, const mtf::MeshValue& mesh, std::int64_t peak_bytes, MPI_Comm comm);
+std::string costs_text(const mtf::Counters& counters, const mtf::MeshValue& mesh, std::int64_t peak_bytes,
+                       MPI_Comm comm);

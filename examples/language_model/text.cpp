@@ -42,12 +42,13 @@ std::uint64_t mix(std::uint64_t x) {
 
 }  // namespace
 
-TokenRows random_rows(const std::vector<unsigned char>& text, std::size_t size, std::int64_t batch, std::int64_t length, std::uint64_t seed,
-                      std::int64_t step) {
+TokenRows random_rows(const std::vector<unsigned char>& text, std::size_t size, std::int64_t batch, std::int64_t length,
+                      std::uint64_t seed, std::int64_t step) {
   TokenRows rows;
   const auto places = size - static_cast<std::size_t>(length);
   for (std::int64_t row = 0; row < batch; ++row) {
-    const std::uint64_t number = mix(mix(mix(seed) ^ static_cast<std::uint64_t>(step)) ^ static_cast<std::uint64_t>(row));
+    const std::uint64_t number =
+        mix(mix(mix(seed) ^ static_cast<std::uint64_t>(step)) ^ static_cast<std::uint64_t>(row));
     const unsigned char* window = text.data() + number % places;
     rows.inputs.insert(rows.inputs.end(), window, window + length);
     rows.targets.insert(rows.targets.end(), window + 1, window + length + 1);
@@ -56,7 +57,8 @@ TokenRows random_rows(const std::vector<unsigned char>& text, std::size_t size, 
   return rows;
 }
 
-TokenRows next_rows(const std::vector<unsigned char>& text, std::size_t& position, std::int64_t batch, std::int64_t length) {
+TokenRows next_rows(const std::vector<unsigned char>& text, std::size_t& position, std::int64_t batch,
+                    std::int64_t length) {
   TokenRows rows;
   for (std::int64_t i = 0; i < batch * length; ++i, ++position) {
     const bool counts = position < text.size();
@@ -69,7 +71,9 @@ TokenRows next_rows(const std::vector<unsigned char>& text, std::size_t& positio
 }
 
 Compression compress(const std::vector<unsigned char>& text) {
-  const auto bits_per_byte = [&](std::size_t size) { return 8.0 * static_cast<double>(size) / static_cast<double>(text.size()); };
+  const auto bits_per_byte = [&](std::size_t size) {
+    return 8.0 * static_cast<double>(size) / static_cast<double>(text.size());
+  };
   Compression result;
   uLongf deflated = compressBound(static_cast<uLong>(text.size()));
   std::vector<unsigned char> out(deflated);
@@ -79,7 +83,8 @@ Compression compress(const std::vector<unsigned char>& text) {
   }
   out.resize(lzma_stream_buffer_bound(text.size()));
   std::size_t written = 0;
-  if (lzma_easy_buffer_encode(9, LZMA_CHECK_CRC64, nullptr, text.data(), text.size(), out.data(), &written, out.size()) == LZMA_OK) {
+  if (lzma_easy_buffer_encode(9, LZMA_CHECK_CRC64, nullptr, text.data(), text.size(), out.data(), &written,
+                              out.size()) == LZMA_OK) {
     result.xz = bits_per_byte(written);
   }
   return result;

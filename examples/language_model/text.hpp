@@ -18,11 +18,13 @@ struct TokenRows {
 };
 
 /// `batch` windows at random places of bytes [0, size): a function of seed and step only, the same on every rank.
-TokenRows random_rows(const std::vector<unsigned char>& text, std::size_t size, std::int64_t batch, std::int64_t length, std::uint64_t seed,
-                      std::int64_t step);
+TokenRows random_rows(const std::vector<unsigned char>& text, std::size_t size, std::int64_t batch, std::int64_t length,
+                      std::uint64_t seed, std::int64_t step);
 
-/// The next windows from `position` on, one after the other, each byte of [position, end) a target once. Moves `position`.
-TokenRows next_rows(const std::vector<unsigned char>& text, std::size_t& position, std::int64_t batch, std::int64_t length);
+/// The next windows from `position` on, one after the other, each byte of [position, end) a target once. Moves
+/// `position`.
+TokenRows next_rows(const std::vector<unsigned char>& text, std::size_t& position, std::int64_t batch,
+                    std::int64_t length);
 
 /// Bits per byte of the whole text under gzip -9 and xz -9.
 struct Compression {

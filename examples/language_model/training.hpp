@@ -28,13 +28,15 @@ auto tokens(World& world, const std::vector<std::int32_t>& ids, std::int64_t bat
 
 /// Mean bits per byte of the text from `begin` to its end; every byte is predicted once.
 template <class World>
-double bits_per_byte(World& world, const ByteModel<World>& model, const std::vector<unsigned char>& text, std::size_t begin) {
+double bits_per_byte(World& world, const ByteModel<World>& model, const std::vector<unsigned char>& text,
+                     std::size_t begin) {
   const mtf::inference no_graph(world);
   const ModelDims& dims = model.dims();
   double nats = 0;
   for (std::size_t position = begin; position < text.size();) {
     const TokenRows rows = next_rows(text, position, dims.batch.extent(), dims.length.extent());
-    const auto loss = model.loss(tokens(world, rows.inputs, dims.batch.extent(), dims), tokens(world, rows.targets, dims.batch.extent(), dims), false, {});
+    const auto loss = model.loss(tokens(world, rows.inputs, dims.batch.extent(), dims),
+                                 tokens(world, rows.targets, dims.batch.extent(), dims), false, {});
     nats += static_cast<double>(mtf::item(loss)) * static_cast<double>(dims.batch.extent() * dims.length.extent());
   }
   return nats / static_cast<double>(text.size() - begin) / std::numbers::ln2;
@@ -54,13 +56,15 @@ std::string generate(World& world, const ByteModel<World>& model, const std::str
     std::vector<std::int32_t> row(static_cast<std::size_t>(batch * length), 0);
     for (std::int64_t r = 0; r < batch; ++r) {
       for (std::int64_t c = 0; c < context; ++c) {
-        row[static_cast<std::size_t>(r * length + c)] = static_cast<unsigned char>(text[text.size() - static_cast<std::size_t>(context - c)]);
+        row[static_cast<std::size_t>(r * length + c)] =
+            static_cast<unsigned char>(text[text.size() - static_cast<std::size_t>(context - c)]);
       }
     }
     const std::vector<float> logits = mtf::to_host(model.logits(tokens(world, row, batch, dims), false, {}));
     const float* last = logits.data() + (context - 1) * byte_values;
     // Gumbel's trick: the largest of logits / temperature plus Gumbel noise is a draw from their softmax.
-    const auto noise = mtf::to_host(mtf::random_uniform_of<double>(world, mtf::seed{options.seed} / "generate" / i, 0.0, 1.0, dims.vocab));
+    const auto noise = mtf::to_host(
+        mtf::random_uniform_of<double>(world, mtf::seed{options.seed} / "generate" / i, 0.0, 1.0, dims.vocab));
     std::size_t best = 0;
     double best_score = -1e300;
     for (std::size_t v = 0; v < noise.size(); ++v) {
@@ -86,21 +90,31 @@ inline std::string printable(std::string text) {
 template <class World>
 void train(World& world, const Options& options) {
   const std::vector<unsigned char> text = read_text(options.text, world.comm());
-  const ModelDims dims{options.batch, options.length, options.length, options.d_model, options.heads, options.d_kv, options.d_ff, byte_values};
+  const ModelDims dims{options.batch, options.length, options.length, options.d_model,
+                       options.heads, options.d_kv,   options.d_ff,   byte_values};
   mtf::require_none("language model", ByteModel<World>::check(world.engine().rules, dims));
   const std::size_t held_out = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - options.held_out));
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
-    throw std::runtime_error("\"" + options.text + "\" is too short: its training part must be longer than --length, and some must be left to hold out");
+    throw std::runtime_error(
+        "\"" + options.text +
+        "\" is too short: its training part must be longer than --length, and some must be left to hold out");
   }
-  // Where the original relies on Adafactor, whose steps follow the size of a weight, Adam learns faster from a smaller start.
-  ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout, .embedding_stddev = options.embedding_stddev,
-                                       .position_stddev = options.embedding_stddev / 2, .output_scale = 0.3, .logits_scale = 0.5,
-                                       .fold_scaling_into_initializer = false});
+  // Where the original relies on Adafactor, whose steps follow the size of a weight, Adam learns faster from a smaller
+  // start.
+  ByteModel<World> model(world, dims,
+                         {.layers = options.layers,
+                          .dropout = options.dropout,
+                          .embedding_stddev = options.embedding_stddev,
+                          .position_stddev = options.embedding_stddev / 2,
+                          .output_scale = 0.3,
+                          .logits_scale = 0.5,
+                          .fold_scaling_into_initializer = false});
   mtf::Adam<World, float> adam(world, {.beta2 = 0.98, .epsilon = 1e-8});  // a short run forgets early gradients sooner
   std::int64_t parameters = 0;
   for (const auto& state : world.registry().all()) parameters += state->placement().size();
   mtf::print(world, "{}", world.describe_processes());
-  mtf::print(world, "{} bytes of text, {} parameters, mesh {}, layout {}\n", text.size(), parameters, mtf::describe(world.mesh()), options.layout);
+  mtf::print(world, "{} bytes of text, {} parameters, mesh {}, layout {}\n", text.size(), parameters,
+             mtf::describe(world.mesh()), options.layout);
 
   const double limit = options.minutes * 60;
   Progress progress(options.steps, limit, world.rank() == 0);
@@ -111,18 +125,24 @@ void train(World& world, const Options& options) {
   while (done < options.steps && (limit == 0 || elapsed < limit)) {
     trace.before(world, done);
     const TokenRows rows = random_rows(text, held_out, options.batch, options.length, options.seed, done);
-    const auto loss = model.loss(tokens(world, rows.inputs, options.batch, dims), tokens(world, rows.targets, options.batch, dims), true, key / done);
+    const auto loss = model.loss(tokens(world, rows.inputs, options.batch, dims),
+                                 tokens(world, rows.targets, options.batch, dims), true, key / done);
     // With a time limit the decay follows whichever ends first, the steps or the time.
-    const double fraction = std::max(static_cast<double>(done) / static_cast<double>(options.steps), limit > 0 ? elapsed / limit : 0.0);
-    adam.apply(mtf::gradients_of_variables(world, loss), options.learning_rate * mtf::linear_warmup(done, options.warmup) * (1 - fraction));
+    const double fraction =
+        std::max(static_cast<double>(done) / static_cast<double>(options.steps), limit > 0 ? elapsed / limit : 0.0);
+    adam.apply(mtf::gradients_of_variables(world, loss),
+               options.learning_rate * mtf::linear_warmup(done, options.warmup) * (1 - fraction));
     if (done == 0) {
-      for (const std::string& dim : world.unused_rules()) mtf::print(world, "note: no tensor has dim \"{}\", so its layout rule splits nothing\n", dim);
+      for (const std::string& dim : world.unused_rules())
+        mtf::print(world, "note: no tensor has dim \"{}\", so its layout rule splits nothing\n", dim);
     }
     ++done;
     elapsed = world.agree(progress.elapsed());
     if (progress.due(done, elapsed)) {
       const double value = static_cast<double>(mtf::item(loss));
-      if (!std::isfinite(value)) throw std::runtime_error("the loss is not finite at step " + std::to_string(done) + "; try a smaller --learning-rate");
+      if (!std::isfinite(value))
+        throw std::runtime_error("the loss is not finite at step " + std::to_string(done) +
+                                 "; try a smaller --learning-rate");
       progress.show(done, value, done * options.batch * options.length, elapsed);
     }
   }
@@ -132,9 +152,12 @@ void train(World& world, const Options& options) {
   mtf::print(world, "{}", costs_text(world.counters(), world.mesh(), world.engine().pool().peak_bytes(), world.comm()));
   const double held_out_bits = bits_per_byte(world, model, text, held_out);
   const Compression others = world.rank() == 0 ? compress(text) : Compression{};
-  mtf::print(world, "bits per byte: {:.4f} held out (gzip -9: {:.4f}, xz -9: {:.4f} over the whole file)\n", held_out_bits, others.gzip, others.xz);
+  mtf::print(world, "bits per byte: {:.4f} held out (gzip -9: {:.4f}, xz -9: {:.4f} over the whole file)\n",
+             held_out_bits, others.gzip, others.xz);
   if (options.generate > 0) {
-    const std::string prompt(text.begin() + static_cast<std::ptrdiff_t>(held_out), text.begin() + static_cast<std::ptrdiff_t>(std::min(held_out + 64, text.size())));
-    mtf::print(world, "generated after \"{}\":\n{}\n", printable(prompt), printable(generate(world, model, prompt, options)));
+    const std::string prompt(text.begin() + static_cast<std::ptrdiff_t>(held_out),
+                             text.begin() + static_cast<std::ptrdiff_t>(std::min(held_out + 64, text.size())));
+    mtf::print(world, "generated after \"{}\":\n{}\n", printable(prompt),
+               printable(generate(world, model, prompt, options)));
   }
 }

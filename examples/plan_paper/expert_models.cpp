@@ -39,7 +39,8 @@ struct Attention {
   auto operator()(const X& x, const Mask& mask) const {
     const auto keys = mtf::rename<Length, Memory>(mtf::einsum<Batches..., Length, Heads, Kv>(x, k));
     const auto values = mtf::rename<Length, Memory>(mtf::einsum<Batches..., Length, Heads, Kv>(x, v));
-    const auto logits = mtf::einsum<Batches..., Heads, Length, Memory>(mtf::einsum<Batches..., Length, Heads, Kv>(x, q), keys);
+    const auto logits =
+        mtf::einsum<Batches..., Heads, Length, Memory>(mtf::einsum<Batches..., Length, Heads, Kv>(x, q), keys);
     const auto weights = mtf::softmax<Memory>(mtf::map(mtf::detail::ScaleAndMask{1.0}, logits, mask));
     return mtf::einsum<Batches..., Length, Model>(mtf::einsum<Batches..., Length, Heads, Kv>(weights, values), o);
   }
@@ -72,9 +73,10 @@ std::int64_t places(std::int64_t group, double factor, std::int64_t experts) {
   return std::min(group, static_cast<std::int64_t>(static_cast<double>(group) * factor) / experts);
 }
 
-/// What the original's gating multiplies more than this one: of each position the gradient of the dispatch to all places, and two cumulative sums
-/// over the group for each expert.
-std::int64_t original_gating(std::int64_t positions, std::int64_t group, std::int64_t experts, std::int64_t capacity, std::int64_t d_model) {
+/// What the original's gating multiplies more than this one: of each position the gradient of the dispatch to all
+/// places, and two cumulative sums over the group for each expert.
+std::int64_t original_gating(std::int64_t positions, std::int64_t group, std::int64_t experts, std::int64_t capacity,
+                             std::int64_t d_model) {
   return positions * experts * (capacity * d_model + 2 * group);
 }
 
@@ -94,8 +96,10 @@ struct OneLevel {
   OneLevel(World& world, const mtf::Scope& scope, const ExpertModelSizes& s)
       : sizes(s),
         gate(mtf::variable<T>(world, scope / "gate", mtf::init::glorot, Model{s.d_model}, ExpertsUnsplit{s.experts})),
-        wi(mtf::variable<T>(world, scope / "wi", mtf::init::glorot, Experts{s.experts}, Model{s.d_model}, ExpertHidden{s.d_ff})),
-        wo(mtf::variable<T>(world, scope / "wo", mtf::init::glorot, Experts{s.experts}, ExpertHidden{s.d_ff}, Model{s.d_model})),
+        wi(mtf::variable<T>(world, scope / "wi", mtf::init::glorot, Experts{s.experts}, Model{s.d_model},
+                            ExpertHidden{s.d_ff})),
+        wo(mtf::variable<T>(world, scope / "wo", mtf::init::glorot, Experts{s.experts}, ExpertHidden{s.d_ff},
+                            Model{s.d_model})),
         world_(&world) {}
 
   static std::int64_t original_only(const ExpertModelSizes& s) {
@@ -104,7 +108,8 @@ struct OneLevel {
   template <class X>
   auto operator()(const X& x, const mtf::Key& key) const {
     const Model d_model{sizes.d_model};
-    const Batch groups{sizes.batch * sizes.length / sizes.group};  // split as the batch is, so that grouping moves nothing
+    const Batch groups{sizes.batch * sizes.length /
+                       sizes.group};  // split as the batch is, so that grouping moves nothing
     const BatchUnsplit groups_unsplit{groups.extent()};
     const Group group{sizes.group};
     const Experts experts{sizes.experts};
@@ -113,8 +118,8 @@ struct OneLevel {
 
     const auto grouped = mtf::reshape(x, groups, group, d_model);
     const auto probabilities = mtf::softmax<ExpertsUnsplit>(mtf::einsum<Batch, Group, ExpertsUnsplit>(grouped, gate));
-    const auto gates = top_2_gates(*world_, probabilities, mtf::constant<T>(*world_, T(1), groups, group), sizes.second_threshold, key,
-                                   experts_unsplit, capacity, group, groups);
+    const auto gates = top_2_gates(*world_, probabilities, mtf::constant<T>(*world_, T(1), groups, group),
+                                   sizes.second_threshold, key, experts_unsplit, capacity, group, groups);
     const auto sent = mtf::einsum<ExpertsUnsplit, Batch, Capacity, Model>(grouped, gates.dispatch);
     const auto inputs = mtf::reshape(sent, experts, groups_unsplit, capacity, d_model);
     const auto hidden = mtf::relu(mtf::einsum<Experts, BatchUnsplit, Capacity, ExpertHidden>(inputs, wi));
@@ -151,9 +156,12 @@ struct TwoLevels {
   TwoLevels(World& world, const mtf::Scope& scope, const ExpertModelSizes& s)
       : sizes(s),
         outer_gate(mtf::variable<T>(world, scope / "outer_gate", mtf::init::glorot, Model{s.d_model}, XUnsplit{side})),
-        inner_gate(mtf::variable<T>(world, scope / "inner_gate", mtf::init::glorot, X1{side}, Model{s.d_model}, YUnsplit{side})),
-        wi(mtf::variable<T>(world, scope / "wi", mtf::init::glorot, Y1{side}, X1{side}, Model{s.d_model}, ExpertHidden{s.d_ff})),
-        wo(mtf::variable<T>(world, scope / "wo", mtf::init::glorot, Y1{side}, X1{side}, ExpertHidden{s.d_ff}, Model{s.d_model})),
+        inner_gate(mtf::variable<T>(world, scope / "inner_gate", mtf::init::glorot, X1{side}, Model{s.d_model},
+                                    YUnsplit{side})),
+        wi(mtf::variable<T>(world, scope / "wi", mtf::init::glorot, Y1{side}, X1{side}, Model{s.d_model},
+                            ExpertHidden{s.d_ff})),
+        wo(mtf::variable<T>(world, scope / "wo", mtf::init::glorot, Y1{side}, X1{side}, ExpertHidden{s.d_ff},
+                            Model{s.d_model})),
         world_(&world) {}
 
   static std::int64_t original_only(const ExpertModelSizes& s) {
@@ -183,26 +191,32 @@ struct TwoLevels {
     const CapacityY d{places(sizes.group, sizes.inner_capacity, side)};
 
     const auto grouped = mtf::reshape(input, a0, g1, s, d_model);
-    const auto outer_probabilities = mtf::softmax<XUnsplit>(mtf::einsum<OuterBatch, InnerBatch, GroupX, XUnsplit>(grouped, outer_gate));
-    const auto outer = top_2_gates(*world_, outer_probabilities, mtf::constant<T>(*world_, T(1), a0, g1, s), sizes.second_threshold,
-                                   key / "outer", x, c, s, a0, g1);
+    const auto outer_probabilities =
+        mtf::softmax<XUnsplit>(mtf::einsum<OuterBatch, InnerBatch, GroupX, XUnsplit>(grouped, outer_gate));
+    const auto outer = top_2_gates(*world_, outer_probabilities, mtf::constant<T>(*world_, T(1), a0, g1, s),
+                                   sizes.second_threshold, key / "outer", x, c, s, a0, g1);
     // A first choice counts 1 at the second level, a second choice one half.
     const auto weight = mtf::reduce_sum<GroupX>(outer.combine);
     const auto importance = (mtf::map(gating::IsAbove{0.5}, weight) + mtf::map(gating::IsAbove{0.0}, weight)) * T(0.5);
     const auto sent_x =
-        mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX, Model>(grouped, outer.dispatch), x1, a0, g, c, d_model);
+        mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX, Model>(grouped, outer.dispatch), x1, a0,
+                     g, c, d_model);
     const auto inputs_y = mtf::reshape(sent_x, x1, h0, t, d_model);
-    const auto sent_importance =
-        mtf::reshape(mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX>(importance), x1, a0, g, c), x1, h0, t);
+    const auto sent_importance = mtf::reshape(
+        mtf::reshape(mtf::einsum<XUnsplit, OuterBatch, InnerBatch, CapacityX>(importance), x1, a0, g, c), x1, h0, t);
 
-    const auto inner_probabilities = mtf::softmax<YUnsplit>(mtf::einsum<X1, OuterBatch, GroupY, YUnsplit>(inputs_y, inner_gate));
-    const auto inner = top_2_gates(*world_, inner_probabilities, sent_importance, sizes.second_threshold, key / "inner", y, d, t, x1, h0);
-    const auto inputs = mtf::reshape(mtf::einsum<YUnsplit, X1, OuterBatch, CapacityY, Model>(inputs_y, inner.dispatch), y0, x1, h, d, d_model);
+    const auto inner_probabilities =
+        mtf::softmax<YUnsplit>(mtf::einsum<X1, OuterBatch, GroupY, YUnsplit>(inputs_y, inner_gate));
+    const auto inner = top_2_gates(*world_, inner_probabilities, sent_importance, sizes.second_threshold, key / "inner",
+                                   y, d, t, x1, h0);
+    const auto inputs = mtf::reshape(mtf::einsum<YUnsplit, X1, OuterBatch, CapacityY, Model>(inputs_y, inner.dispatch),
+                                     y0, x1, h, d, d_model);
     const auto hidden = mtf::relu(mtf::einsum<Y1, X1, OuterUnsplit, CapacityY, ExpertHidden>(inputs, wi));
     const auto outputs = mtf::einsum<Y1, X1, OuterUnsplit, CapacityY, Model>(hidden, wo);
 
     const auto returned_y = mtf::reshape(outputs, y, x1, h0, d, d_model);
-    const auto combined_y = mtf::reshape(mtf::einsum<X1, OuterBatch, GroupY, Model>(returned_y, inner.combine), x1, a0, g, c, d_model);
+    const auto combined_y =
+        mtf::reshape(mtf::einsum<X1, OuterBatch, GroupY, Model>(returned_y, inner.combine), x1, a0, g, c, d_model);
     const auto returned_x = mtf::reshape(combined_y, x, a0, g1, c, d_model);
     const auto combined_x = mtf::einsum<OuterBatch, InnerBatch, GroupX, Model>(returned_x, outer.combine);
     const InnerBatch b1{sizes.batch / sizes.outer_batch};
@@ -214,7 +228,8 @@ struct TwoLevels {
 };
 
 template <class FeedForward, class... Batches>
-PlannedExperts plan(const ExpertModelSizes& sizes, std::string_view mesh, std::string_view layout, const Batches&... batches) {
+PlannedExperts plan(const ExpertModelSizes& sizes, std::string_view mesh, std::string_view layout,
+                    const Batches&... batches) {
   const auto start = std::chrono::steady_clock::now();
   World world({.mesh = mesh, .layout = layout});
   const Length length{sizes.length};
@@ -272,17 +287,20 @@ const std::vector<PublishedCounters>& published_counters() {
   static const std::vector<PublishedCounters> published{
       {ExpertModel::dense, "xmoe_dense_4k", "batch:8", "batch:batch", 30, 3.0e12, 0},
       {ExpertModel::one_level, "xmoe_top_2", "all:8", "batch:all;experts:all", 282, 4.0e12, 3.4e8},
-      {ExpertModel::two_levels, "xmoe_2d", "b0:2;b1:4", "outer_batch:b0;inner_batch:b1;expert_x:b1;expert_y:b0", 282, 5.3e12, 7.6e8},
+      {ExpertModel::two_levels, "xmoe_2d", "b0:2;b1:4", "outer_batch:b0;inner_batch:b1;expert_x:b1;expert_y:b0", 282,
+       5.3e12, 7.6e8},
   };
   return published;
 }
 
-PlannedExperts plan_expert_model(ExpertModel model, const ExpertModelSizes& sizes, std::string_view mesh, std::string_view layout) {
+PlannedExperts plan_expert_model(ExpertModel model, const ExpertModelSizes& sizes, std::string_view mesh,
+                                 std::string_view layout) {
   switch (model) {
     case ExpertModel::dense: return plan<Dense>(sizes, mesh, layout, Batch{sizes.batch});
     case ExpertModel::one_level: return plan<OneLevel>(sizes, mesh, layout, Batch{sizes.batch});
     case ExpertModel::two_levels:
-      return plan<TwoLevels>(sizes, mesh, layout, OuterBatch{sizes.outer_batch}, InnerBatch{sizes.batch / sizes.outer_batch});
+      return plan<TwoLevels>(sizes, mesh, layout, OuterBatch{sizes.outer_batch},
+                             InnerBatch{sizes.batch / sizes.outer_batch});
   }
   return {};
 }

@@ -44,10 +44,11 @@ struct PublishedCounters {
 struct PlannedExperts {
   mtf::Cost cost;
   mtf::OriginalCounters counters;  ///< of a step, with lookups as products with one-hot matrices
-  /// Multiply-adds, over all processors, of einsums that the original makes and this library does not: the gradient of the dispatch, which
-  /// nobody uses, and cumulative sums as products with triangular matrices.
+  /// Multiply-adds, over all processors, of einsums that the original makes and this library does not: the gradient of
+  /// the dispatch, which nobody uses, and cumulative sums as products with triangular matrices.
   std::int64_t original_only = 0;
   double seconds = 0;
 };
 /// Plans a training step with Adam.
-[[nodiscard]] PlannedExperts plan_expert_model(ExpertModel model, const ExpertModelSizes& sizes, std::string_view mesh, std::string_view layout);
+[[nodiscard]] PlannedExperts plan_expert_model(ExpertModel model, const ExpertModelSizes& sizes, std::string_view mesh,
+                                               std::string_view layout);

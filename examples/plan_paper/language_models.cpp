@@ -18,7 +18,9 @@ namespace formula {
 namespace {
 
 /// Products of weights and activations per token and layer, and of queries with keys and weights with values.
-std::int64_t weights_of_layer(const LanguageModelSizes& s) { return 4 * s.d_model * s.heads * s.d_kv + 2 * s.d_model * s.d_ff; }
+std::int64_t weights_of_layer(const LanguageModelSizes& s) {
+  return 4 * s.d_model * s.heads * s.d_kv + 2 * s.d_model * s.d_ff;
+}
 std::int64_t attention_of_layer(const LanguageModelSizes& s) { return 2 * s.length * s.heads * s.d_kv; }
 
 }  // namespace
@@ -33,7 +35,8 @@ double model_flops(const LanguageModelSizes& s) {
   return 6.0 * static_cast<double>(s.tokens()) * static_cast<double>(per_token);
 }
 std::int64_t original_einsum(const LanguageModelSizes& s) {
-  return 3 * s.tokens() * (s.layers * (weights_of_layer(s) + attention_of_layer(s)) + 2 * s.d_model * s.vocab + s.length * s.d_model);
+  return 3 * s.tokens() *
+         (s.layers * (weights_of_layer(s) + attention_of_layer(s)) + 2 * s.d_model * s.vocab + s.length * s.d_model);
 }
 std::int64_t kept_activations(const LanguageModelSizes& s, std::int64_t r, std::int64_t c) {
   const std::int64_t per_token = 4 * s.d_model + (4 * s.heads * s.d_kv + 2 * s.heads * s.length + 2 * s.d_ff) / c;
@@ -68,7 +71,9 @@ using Dims = mtf::LanguageModelDims;
 using Batch = Dims::Batch;
 using Length = Dims::Length;
 
-Dims dims_of(const LanguageModelSizes& s) { return {{s.batch}, {s.length}, {s.length}, {s.d_model}, {s.heads}, {s.d_kv}, {s.d_ff}, {s.vocab}}; }
+Dims dims_of(const LanguageModelSizes& s) {
+  return {{s.batch}, {s.length}, {s.length}, {s.d_model}, {s.heads}, {s.d_kv}, {s.d_ff}, {s.vocab}};
+}
 
 using World = mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout>;
 
@@ -118,8 +123,10 @@ PlannedModel plan(const LanguageModelSizes& sizes, std::string_view mesh, std::s
 
 }  // namespace
 
-PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout, mtf::ElementType element) {
-  return element == mtf::ElementType::float32 ? plan<float>(sizes, mesh, layout) : plan<mtf::bfloat16>(sizes, mesh, layout);
+PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
+                                 mtf::ElementType element) {
+  return element == mtf::ElementType::float32 ? plan<float>(sizes, mesh, layout)
+                                              : plan<mtf::bfloat16>(sizes, mesh, layout);
 }
 
 mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
@@ -131,10 +138,12 @@ mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_v
   return mtf::make_report(training.world, options);
 }
 
-std::vector<std::string> check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout) {
+std::vector<std::string> check_language_model(const LanguageModelSizes& sizes, std::string_view mesh,
+                                              std::string_view layout) {
   const World world({.mesh = mesh, .layout = layout});
   std::vector<std::string> sentences;
-  for (const mtf::Violation& violation : mtf::LanguageModel<World, float, Dims>::check(world.engine().rules, dims_of(sizes))) {
+  for (const mtf::Violation& violation :
+       mtf::LanguageModel<World, float, Dims>::check(world.engine().rules, dims_of(sizes))) {
     sentences.push_back(mtf::describe(violation));
   }
   return sentences;

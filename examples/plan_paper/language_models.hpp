@@ -24,36 +24,42 @@ struct LanguageModelSizes {
 /// The model of size -1 .. 5: d_ff 8192 2^size, heads 8 2^size.
 [[nodiscard]] LanguageModelSizes paper_sizes(int size);
 
-/// What follows from the sizes alone, for r ranks along the axis of the batch and c along that of vocab, d_ff and heads.
+/// What follows from the sizes alone, for r ranks along the axis of the batch and c along that of vocab, d_ff and
+/// heads.
 namespace formula {
 [[nodiscard]] std::int64_t parameters(const LanguageModelSizes& sizes);
 [[nodiscard]] std::int64_t parameters_per_rank(const LanguageModelSizes& sizes, std::int64_t c);
-/// Floating-point operations of a step, two for a multiply-add; lookups are free and attention is not halved for being causal.
+/// Floating-point operations of a step, two for a multiply-add; lookups are free and attention is not halved for being
+/// causal.
 [[nodiscard]] double model_flops(const LanguageModelSizes& sizes);
-/// The original's counter: multiply-adds with lookups of embedding and positions as products with one-hot matrices, and both gradients of each.
+/// The original's counter: multiply-adds with lookups of embedding and positions as products with one-hot matrices, and
+/// both gradients of each.
 [[nodiscard]] std::int64_t original_einsum(const LanguageModelSizes& sizes);
 /// Elements that a rank keeps between forward and backward, without recomputation and without the logits.
 [[nodiscard]] std::int64_t kept_activations(const LanguageModelSizes& sizes, std::int64_t r, std::int64_t c);
 /// Elements of one activation of width d_model on a rank.
 [[nodiscard]] std::int64_t activation_slice(const LanguageModelSizes& sizes, std::int64_t r);
-/// Elements of the slots of Adafactor on a rank: of the split matrices one for each row and one for each column of the slice, rows and columns
-/// being the two longest dims, as the original chooses them; of what is replicated one for each element. (With positions that have rows and columns
-/// too it would be (length - 1)(d_model - 1) - 1 less.)
+/// Elements of the slots of Adafactor on a rank: of the split matrices one for each row and one for each column of the
+/// slice, rows and columns being the two longest dims, as the original chooses them; of what is replicated one for each
+/// element. (With positions that have rows and columns too it would be (length - 1)(d_model - 1) - 1 less.)
 [[nodiscard]] std::int64_t adafactor_slots(const LanguageModelSizes& sizes, std::int64_t c);
 }  // namespace formula
 
 struct PlannedModel {
   mtf::Cost cost;
-  std::int64_t kept_elements = 0;  ///< of all arrays that a rank holds between forward and backward, besides variables and tokens
-  double seconds = 0;              ///< that planning took
+  std::int64_t kept_elements =
+      0;               ///< of all arrays that a rank holds between forward and backward, besides variables and tokens
+  double seconds = 0;  ///< that planning took
 };
 
 /// Plans a step with Adam. In bfloat16 the gradients are completed, but there is no optimizer, which works in float.
 /// Throws mtf::plan_error with every rule that the layout breaks.
-[[nodiscard]] PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
+[[nodiscard]] PlannedModel plan_language_model(const LanguageModelSizes& sizes, std::string_view mesh,
+                                               std::string_view layout,
                                                mtf::ElementType element = mtf::ElementType::float32);
 /// The same with a report of a step that is not the first, which makes the optimizer's slots.
-[[nodiscard]] mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout,
-                                                const mtf::ReportOptions& options = {});
+[[nodiscard]] mtf::Report report_language_model(const LanguageModelSizes& sizes, std::string_view mesh,
+                                                std::string_view layout, const mtf::ReportOptions& options = {});
 /// Every rule that a layout breaks in the model, with names and numbers, each once; empty if it can run.
-[[nodiscard]] std::vector<std::string> check_language_model(const LanguageModelSizes& sizes, std::string_view mesh, std::string_view layout);
+[[nodiscard]] std::vector<std::string> check_language_model(const LanguageModelSizes& sizes, std::string_view mesh,
+                                                            std::string_view layout);

@@ -1,4 +1,5 @@
-// Plans the language models of the Mesh-TensorFlow paper without running them, and compares what they cost with the paper's numbers.
+// Plans the language models of the Mesh-TensorFlow paper without running them, and compares what they cost with the
+// paper's numbers.
 #include <chrono>
 #include <fstream>
 #include <stdexcept>
@@ -40,13 +41,14 @@ int print(std::string_view title, const std::vector<Comparison>& lines) {
 
 void print_choices(const LanguageModelSizes& sizes) {
   constexpr std::int64_t processors = 512;
-  fmt::print("\nMeshes of {} processors for {}, by estimated time on cores of TPU v2\n  {:>6} {:>6} {:>24} {:>14} {:>12}\n", processors,
-             paper_layout, "rows", "cols", "time", "sent", "peak");
+  fmt::print(
+      "\nMeshes of {} processors for {}, by estimated time on cores of TPU v2\n  {:>6} {:>6} {:>24} {:>14} {:>12}\n",
+      processors, paper_layout, "rows", "cols", "time", "sent", "peak");
   for (const MeshChoice& choice : mesh_choices(sizes, processors)) {
     if (choice.violations.empty()) {
       fmt::print("  {:>6} {:>6} {:>24} {:>11.1f} MB {:>9.2f} GB\n", choice.rows, choice.cols,
-                 fmt::format("{:.1f} to {:.1f} ms", 1e3 * choice.time.at_least(), 1e3 * choice.time.at_most()), choice.wire_bytes / 1e6,
-                 1e-9 * static_cast<double>(choice.peak_bytes));
+                 fmt::format("{:.1f} to {:.1f} ms", 1e3 * choice.time.at_least(), 1e3 * choice.time.at_most()),
+                 choice.wire_bytes / 1e6, 1e-9 * static_cast<double>(choice.peak_bytes));
     } else {
       fmt::print("  {:>6} {:>6}   illegal: {}\n", choice.rows, choice.cols, choice.violations);
     }
@@ -73,10 +75,11 @@ int start(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
   const PlannedModel plan = plan_language_model(sizes, options.mesh, options.layout);
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const mtf::Report report = report_language_model(
-      sizes, options.mesh, options.layout,
-      {.title = fmt::format("A training step of {:.2f} billion parameters", 1e-9 * static_cast<double>(plan.cost.parameters)),
-       .machine = options.machine.empty() ? tpu_v2_core() : mtf::read_machine(options.machine)});
+  const mtf::Report report =
+      report_language_model(sizes, options.mesh, options.layout,
+                            {.title = fmt::format("A training step of {:.2f} billion parameters",
+                                                  1e-9 * static_cast<double>(plan.cost.parameters)),
+                             .machine = options.machine.empty() ? tpu_v2_core() : mtf::read_machine(options.machine)});
   fmt::print("\nPlanning size {} on {} took {:.2f} ms.\n", options.size, options.mesh, 1e3 * seconds);
   if (options.print_report || options.only_report) fmt::print("\n{}", mtf::to_text(report));
   if (!options.html.empty()) write(options.html, mtf::to_html(report));
@@ -89,13 +92,16 @@ int start(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Plans the language models of the Mesh-TensorFlow paper and compares what they cost with its numbers. Fails if a derived number differs.");
+      "Plans the language models of the Mesh-TensorFlow paper and compares what they cost with its numbers. Fails if a "
+      "derived number differs.");
   app.option_defaults()->always_capture_default();
-  app.add_option("--size", options.size, "size of the model that is reported: d_ff 8192 2^size")->check(CLI::Range(-1, 5));
+  app.add_option("--size", options.size, "size of the model that is reported: d_ff 8192 2^size")
+      ->check(CLI::Range(-1, 5));
   app.add_option("--mesh", options.mesh, "its mesh");
   app.add_option("--layout", options.layout, "its layout");
   app.add_option("--machine", options.machine,
-                 "file of the machine that the report's times are for, as bench/calibrate writes it; without one a core of TPU v2");
+                 "file of the machine that the report's times are for, as bench/calibrate writes it; without one a "
+                 "core of TPU v2");
   app.add_flag("--report", options.print_report, "print the report");
   app.add_flag("--only-report", options.only_report, "print nothing but the report");
   app.add_option("--html", options.html, "write the report as a page");

@@ -28,7 +28,8 @@ Comparison same_count(std::string quantity, std::int64_t reference, std::int64_t
   return same_text(std::move(quantity), std::to_string(reference), std::to_string(planned), std::move(remark));
 }
 Comparison at_most(std::string quantity, std::int64_t reference, std::int64_t planned, std::string remark) {
-  return {std::move(quantity), std::to_string(reference), std::to_string(planned), planned <= reference, std::move(remark)};
+  return {std::move(quantity), std::to_string(reference), std::to_string(planned), planned <= reference,
+          std::move(remark)};
 }
 std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
 std::string whole_megabytes(double bytes) { return fmt::format("{:.0f} MB", bytes / 1e6); }
@@ -37,7 +38,8 @@ std::string whole_megabytes(double bytes) { return fmt::format("{:.0f} MB", byte
 std::int64_t elements_of(const mtf::Report& report, std::string_view part) {
   std::int64_t elements = 0;
   for (const mtf::Report::Tensor& tensor : report.tensors) {
-    if (tensor.is_variable && tensor.name.find(part) != std::string::npos) elements += tensor.count * tensor.local_elements;
+    if (tensor.is_variable && tensor.name.find(part) != std::string::npos)
+      elements += tensor.count * tensor.local_elements;
   }
   return elements;
 }
@@ -53,7 +55,8 @@ std::vector<Comparison> compare_largest_model() {
   const PlannedModel plan = plan_language_model(sizes, mesh, paper_layout);
   const PlannedModel shorter = plan_language_model(one_less, mesh, paper_layout);
   const PlannedModel narrow = plan_language_model(sizes, mesh, paper_layout, mtf::ElementType::bfloat16);
-  const mtf::Report report = report_language_model(sizes, mesh, paper_layout, {.machine = tpu_v2_core(), .counters = {.one_hot_lookups = true}});
+  const mtf::Report report = report_language_model(sizes, mesh, paper_layout,
+                                                   {.machine = tpu_v2_core(), .counters = {.one_hot_lookups = true}});
   const mtf::Cost& cost = plan.cost;
 
   // Along cols: activations, and the statistics of the split softmax, which the reference lists apart.
@@ -91,21 +94,27 @@ std::vector<Comparison> compare_largest_model() {
       same_count("slice of an activation", 4'194'304, slice),
       same_count("cols: allreduces of activations", 26, activations),
       same_count("cols: their elements", 109'051'904, cols),
-      same_count("cols: elements of other allreduces", 3 * statistic, cost.elements("cols") - cols,
-                 fmt::format("{} allreduces of a number per token, of the softmax over the split vocabulary", statistics)),
+      same_count(
+          "cols: elements of other allreduces", 3 * statistic, cost.elements("cols") - cols,
+          fmt::format("{} allreduces of a number per token, of the softmax over the split vocabulary", statistics)),
       same_count("rows: elements", 153'367'552, rows),
       same_text("sent along cols, 2 bytes an element", "422.6 MB", megabytes(2 * wire_cols)),
       same_text("sent along rows, 2 bytes", "575.1 MB", megabytes(2 * wire_rows)),
       same_text("sent by a rank, 2 bytes", "997.7 MB", megabytes(2 * (wire_cols + wire_rows))),
       same_text("sent by a rank, 4 bytes", "1995.4 MB", megabytes(4 * (wire_cols + wire_rows))),
-      same_text("sent by the model in bfloat16", "997.8 MB", megabytes(narrow.cost.wire_bytes("cols") + narrow.cost.wire_bytes("rows")),
-                "with the statistics, and float gradients of the norms' scales, which are not in the reference's 997.7 MB"),
-      same_count("kept: usual formula, elements a token and layer", 32'768, formula::kept_activations(sizes, r, c) / tokens / sizes.layers),
-      same_count("kept: the same, bytes of a layer, 2 bytes", 268'435'456, 2 * formula::kept_activations(sizes, r, c) / sizes.layers),
+      same_text(
+          "sent by the model in bfloat16", "997.8 MB",
+          megabytes(narrow.cost.wire_bytes("cols") + narrow.cost.wire_bytes("rows")),
+          "with the statistics, and float gradients of the norms' scales, which are not in the reference's 997.7 MB"),
+      same_count("kept: usual formula, elements a token and layer", 32'768,
+                 formula::kept_activations(sizes, r, c) / tokens / sizes.layers),
+      same_count("kept: the same, bytes of a layer, 2 bytes", 268'435'456,
+                 2 * formula::kept_activations(sizes, r, c) / sizes.layers),
       same_text("kept: all layers, 2 bytes", "1.611 GB",
                 fmt::format("{:.3f} GB", 2e-9 * static_cast<double>(formula::kept_activations(sizes, r, c)))),
       at_most("kept: here, elements of a layer", formula::kept_activations(sizes, r, c) / sizes.layers, layer,
-              "less, because relu is differentiated at its result; the few numbers for each token are norms and softmax sums"),
+              "less, because relu is differentiated at its result; the few numbers for each token are norms and "
+              "softmax sums"),
       at_most("kept: here, elements of all", formula::kept_activations(sizes, r, c) + logits, plan.kept_elements,
               "against the formula and the logits"),
       same_text("logits in float", "16.8 MB", megabytes(4.0 * static_cast<double>(logits))),
@@ -124,23 +133,29 @@ std::vector<Comparison> compare_largest_model() {
                 fmt::format("{:.1e}", static_cast<double>(c) / static_cast<double>(sizes.heads * sizes.d_kv) +
                                           static_cast<double>(r) / static_cast<double>(sizes.tokens()))),
       same_text("step at 100 % of 11.5 PFLOP/s", "173.2 ms", fmt::format("{:.1f} ms", 1e3 * flops / 11.5e15)),
-      same_text("communication, 2 bytes, 124 GB/s", "8.0 ms", fmt::format("{:.1f} ms", 2e3 * (wire_cols + wire_rows) / link)),
+      same_text("communication, 2 bytes, 124 GB/s", "8.0 ms",
+                fmt::format("{:.1f} ms", 2e3 * (wire_cols + wire_rows) / link)),
       same_text("communication, 4 bytes", "16.1 ms", fmt::format("{:.1f} ms", 4e3 * (wire_cols + wire_rows) / link)),
-      same_text("the original's einsum counter", fmt::format("{:.12e}", static_cast<double>(formula::original_einsum(sizes))),
+      same_text("the original's einsum counter",
+                fmt::format("{:.12e}", static_cast<double>(formula::original_einsum(sizes))),
                 fmt::format("{:.12e}", report.counters.at("einsum") + lookup_of_positions),
                 "lookups as products with one-hot matrices; positions, which are no lookup here, by formula"),
-      same_text("einsum_unique", fmt::format("{:.6e}", report.counters.at("einsum")), fmt::format("{:.6e}", report.counters.at("einsum_unique")),
-                "nothing is computed twice"),
+      same_text("einsum_unique", fmt::format("{:.6e}", report.counters.at("einsum")),
+                fmt::format("{:.6e}", report.counters.at("einsum_unique")), "nothing is computed twice"),
   };
   return lines;
 }
 
 std::vector<Comparison> compare_sizes() {
   return {
-      same_count("size -1, all:32", 142'881'792, plan_language_model(paper_sizes(-1), "all:32", "batch:all").cost.parameters),
-      same_count("size 2, batch:8;model:4", 671'364'096,
-                 plan_language_model(paper_sizes(2), "batch:8;model:4", "batch:batch;heads:model;d_ff:model;vocab:model").cost.parameters),
-      same_count("size 5, rows:16;cols:32", 4'899'222'528, plan_language_model(paper_sizes(5), "rows:16;cols:32", paper_layout).cost.parameters),
+      same_count("size -1, all:32", 142'881'792,
+                 plan_language_model(paper_sizes(-1), "all:32", "batch:all").cost.parameters),
+      same_count(
+          "size 2, batch:8;model:4", 671'364'096,
+          plan_language_model(paper_sizes(2), "batch:8;model:4", "batch:batch;heads:model;d_ff:model;vocab:model")
+              .cost.parameters),
+      same_count("size 5, rows:16;cols:32", 4'899'222'528,
+                 plan_language_model(paper_sizes(5), "rows:16;cols:32", paper_layout).cost.parameters),
   };
 }
 
@@ -152,7 +167,8 @@ std::vector<Comparison> compare_two_layers() {
     const std::string name = fmt::format("{} {}", line.mesh, line.layout.empty() ? "(no rules)" : line.layout);
     lines.push_back(same_count(name + ": multiply-adds", line.multiply_adds, cost.multiply_adds(),
                                fmt::format("communication/computation {}", line.communication)));
-    const std::pair<std::string_view, std::int64_t> axes[]{{"all", line.all}, {"rows", line.rows}, {"cols", line.cols}, {"planes", line.planes}};
+    const std::pair<std::string_view, std::int64_t> axes[]{
+        {"all", line.all}, {"rows", line.rows}, {"cols", line.cols}, {"planes", line.planes}};
     for (const auto& [axis, elements] : axes) {
       if (line.mesh.find(axis) != std::string_view::npos)
         lines.push_back(same_count(fmt::format("  elements along {}", axis), elements, cost.elements(axis)));
@@ -164,9 +180,9 @@ std::vector<Comparison> compare_two_layers() {
   } catch (const mtf::plan_error& error) {
     message = error.what();
   }
-  lines.push_back(
-      {"all:16 batch:all;hidden:all", "illegal", message,
-       message.find("\"batch\" and \"hidden\"") != std::string::npos || message.find("\"hidden\" and \"batch\"") != std::string::npos});
+  lines.push_back({"all:16 batch:all;hidden:all", "illegal", message,
+                   message.find("\"batch\" and \"hidden\"") != std::string::npos ||
+                       message.find("\"hidden\" and \"batch\"") != std::string::npos});
   return lines;
 }
 
@@ -178,7 +194,8 @@ std::vector<Comparison> compare_published() {
     const bool agrees = fmt::format("{:.1e}", reference) == fmt::format("{:.1e}", planned);
     if (agrees) remark.clear();
     if (!agrees) remark = fmt::format("{:+.1f} %: {}", 100 * (planned / reference - 1), remark);
-    lines.push_back({std::move(quantity), fmt::format("{:.3g}", reference), fmt::format("{:.4g}", planned), agrees, std::move(remark)});
+    lines.push_back({std::move(quantity), fmt::format("{:.3g}", reference), fmt::format("{:.4g}", planned), agrees,
+                     std::move(remark)});
   };
   for (const PublishedCounters& published : published_counters()) {
     const PlannedExperts plan = plan_expert_model(published.model, sizes, published.mesh, published.layout);

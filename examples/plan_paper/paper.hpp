@@ -8,8 +8,9 @@
 
 #include "language_models.hpp"
 
-/// A core of the machine that the paper used, a TPU v2 pod of 512: its 11.5e15 floating-point operations a second are published; the rates of its
-/// memory (600e9 bytes a second for two cores) and of a link (496e9 bits a second each way, two ways round a ring) are as recalled.
+/// A core of the machine that the paper used, a TPU v2 pod of 512: its 11.5e15 floating-point operations a second are
+/// published; the rates of its memory (600e9 bytes a second for two cores) and of a link (496e9 bits a second each way,
+/// two ways round a ring) are as recalled.
 [[nodiscard]] mtf::Machine tpu_v2_core();
 
 /// A quantity as the reference has it, derived from the paper and the original's code, and as planned here.

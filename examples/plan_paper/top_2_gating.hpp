@@ -1,4 +1,5 @@
-// Top-2 gating of a mixture of experts: each position goes to at most two experts, and each expert takes a fixed number of a group.
+// Top-2 gating of a mixture of experts: each position goes to at most two experts, and each expert takes a fixed number
+// of a group.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@ template <class Combine, class Loss>
 struct Gates {
   Combine dispatch;  ///< [outer..., Group, Experts, Capacity]: 1 where a position goes to a place of an expert
   Combine combine;   ///< the same with the weight of the expert's result
-  Loss balance;      ///< a scalar: experts times the mean product of an expert's share of positions and of probability, times experts
+  /// A scalar: experts times the mean product of an expert's share of positions and of probability, times experts.
+  Loss balance;
 };
 
 namespace gating {
@@ -61,14 +63,15 @@ struct IsOne {
 
 }  // namespace gating
 
-/// Gates of gates[Outer..., Group, Experts], the softmax over Experts. `importance`[Outer..., Group] lets a position go to two experts where
-/// it is 1, to one where it is between 0 and 1, else to none. A second expert is used with probability (its weight) / `threshold`, and always where
-/// that is more than 1.
+/// Gates of gates[Outer..., Group, Experts], the softmax over Experts. `importance`[Outer..., Group] lets a position go
+/// to two experts where it is 1, to one where it is between 0 and 1, else to none. A second expert is used with
+/// probability (its weight) / `threshold`, and always where that is more than 1.
 ///
-/// The first choices of a group take the places of an expert in order, then the second choices; what finds none is dropped.
+/// The first choices of a group take the places of an expert in order, then the second choices; what finds none is
+/// dropped.
 template <class World, class X, class Importance, class Experts, class Capacity, class Group, class... Outer>
-auto top_2_gates(World& world, const X& gates, const Importance& importance, double threshold, const mtf::Key& key, const Experts& experts,
-                 const Capacity& capacity, const Group& group, const Outer&... outer) {
+auto top_2_gates(World& world, const X& gates, const Importance& importance, double threshold, const mtf::Key& key,
+                 const Experts& experts, const Capacity& capacity, const Group& group, const Outer&... outer) {
   const auto places = static_cast<double>(capacity.extent());
   const auto index_1 = mtf::argmax<Experts>(gates);
   auto mask_1 = mtf::one_hot<float>(index_1, experts);
@@ -101,5 +104,6 @@ auto top_2_gates(World& world, const X& gates, const Importance& importance, dou
   };
   const auto combine = spread(weight_1, kept_1, index_1, place_1) + spread(weight_2, kept_2, index_2, place_2);
   const auto dispatch = mtf::map(gating::IsAbove{0.0}, combine);
-  return Gates<std::remove_cvref_t<decltype(combine)>, std::remove_cvref_t<decltype(balance)>>{dispatch, combine, balance};
+  return Gates<std::remove_cvref_t<decltype(combine)>, std::remove_cvref_t<decltype(balance)>>{dispatch, combine,
+                                                                                               balance};
 }

@@ -18,8 +18,9 @@ struct Hidden : mtf::Dim<"hidden"> {};
 }  // namespace
 
 std::array<TwoLayerCase, 5> two_layer_table(const TwoLayerSizes& s) {
-  // 2 products forward and 4 backward, each batch io hidden multiply-adds. Along the axis of the batch the gradients of w and v are summed;
-  // along that of hidden y forward and the gradient of x backward; along that of io relu(x w) and its gradient.
+  // 2 products forward and 4 backward, each batch io hidden multiply-adds. Along the axis of the batch the gradients of
+  // w and v are summed; along that of hidden y forward and the gradient of x backward; along that of io relu(x w) and
+  // its gradient.
   const std::int64_t work = 6 * s.batch * s.io * s.hidden;
   const std::int64_t weights = 2 * s.io * s.hidden;
   const std::int64_t outer = 2 * s.batch * s.io;
@@ -29,8 +30,8 @@ std::array<TwoLayerCase, 5> two_layer_table(const TwoLayerSizes& s) {
       {"all:16", "batch:all", "n/b", work / 16, weights},
       {"all:16", "hidden:all", "n/dh", work / 16, outer},
       {"rows:4;cols:8", "batch:rows;hidden:cols", "c/dh + r/b", work / 32, 0, weights / 8, outer / 4, 0},
-      {"rows:4;cols:8;planes:2", "batch:rows;hidden:cols;io:planes", "c/dh + p/dio + r/b", work / 64, 0, weights / (8 * 2), outer / (4 * 2),
-       inner / (4 * 8)},
+      {"rows:4;cols:8;planes:2", "batch:rows;hidden:cols;io:planes", "c/dh + p/dio + r/b", work / 64, 0,
+       weights / (8 * 2), outer / (4 * 2), inner / (4 * 8)},
   }};
 }
 

@@ -18,8 +18,8 @@ struct TwoLayerSizes {
 struct TwoLayerCase {
   std::string_view mesh;
   std::string_view layout;
-  std::string_view communication;                        ///< payload against multiply-adds, up to the machine's constant
-  std::int64_t multiply_adds = 0;                        ///< of a rank
+  std::string_view communication;  ///< payload against multiply-adds, up to the machine's constant
+  std::int64_t multiply_adds = 0;  ///< of a rank
   std::int64_t all = 0, rows = 0, cols = 0, planes = 0;  ///< payload in elements along each axis
 };
 [[nodiscard]] std::array<TwoLayerCase, 5> two_layer_table(const TwoLayerSizes& sizes = {});

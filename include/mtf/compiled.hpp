@@ -1,11 +1,15 @@
-// The compiled part of the library. With MTF_COMPILED defined, what worlds on the default execution space do - operations, gradients,
-// optimizers, the world itself - comes from a library that was compiled once, instead of being compiled into every file of a user.
+// The compiled part of the library. With MTF_COMPILED defined, what worlds on the default execution space do -
+// operations, gradients, optimizers, the world itself - comes from a library that was compiled once, instead of being
+// compiled into every file of a user.
 //
-// Every file of a program is compiled alike, with or without it. What the library does not hold (functions of the user's own in `map`, rare
-// element types, other execution spaces) is compiled where it is used, as without the library.
+// Every file of a program is compiled alike, with or without it. What the library does not hold (functions of the
+// user's own in `map`, rare element types, other execution spaces) is compiled where it is used, as without the
+// library.
 #pragma once
 
 #include <mtf/compiled_forms.hpp>
+#include <mtf/nn/language_model.hpp>
+#include <mtf/ops/activation.hpp>
 #include <mtf/ops/argmax.hpp>
 #include <mtf/ops/comparison.hpp>
 #include <mtf/ops/concat.hpp>
@@ -14,7 +18,6 @@
 #include <mtf/ops/cumsum.hpp>
 #include <mtf/ops/einsum.hpp>
 #include <mtf/ops/elementary.hpp>
-#include <mtf/ops/activation.hpp>
 #include <mtf/ops/gather.hpp>
 #include <mtf/ops/gradients.hpp>
 #include <mtf/ops/one_hot.hpp>
@@ -29,7 +32,6 @@
 #include <mtf/ops/where.hpp>
 #include <mtf/optim/adam.hpp>
 #include <mtf/optim/sgd.hpp>
-#include <mtf/nn/language_model.hpp>
 #include <mtf/world/transfer.hpp>
 
 namespace mtf {

@@ -3,6 +3,8 @@
 // An entry is FORM(result, name, (types after the engine), (parameters after the engine), (their names)).
 #pragma once
 
+// clang-format off: it takes the lists for code
+
 #define MTF_FORMS_OF_NO_ELEMENT(FORM)                                                                                                           \
   FORM(RecycledVector<Array>, untyped::gradients, (),                                                                                           \
        (const GradientOptions& options, const Array& loss, std::span<const untyped::Differentiable> xs), (options, loss, xs))                   \

@@ -1,8 +1,8 @@
 // Everything: the model wing, and worlds that run on Kokkos and MPI.
 #pragma once
 
-// Headers with compile-time messages come first and in the order of their dependencies: a compiler prefixes a message with
-// the chain of files through which its header was first included, so here it has two lines instead of up to nine.
+// Headers with compile-time messages come first and in the order of their dependencies: a compiler prefixes a message
+// with the chain of files through which its header was first included, so here it has two lines instead of up to nine.
 // clang-format off
 #include <mtf/tensor/check.hpp>
 #include <mtf/tensor/tensor.hpp>

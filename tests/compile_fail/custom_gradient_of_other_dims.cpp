@@ -1,6 +1,7 @@
 // A gradient function that does not return a gradient for the input.
 // EXPECT-ERROR: custom_gradient
-// FIRST-ERROR: mtf: custom_gradient: the gradient function must return a gradient for each input, of its element type and dims
+// FIRST-ERROR: mtf: custom_gradient: the gradient function must return a gradient for each input, of its element type
+// and dims
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>
 

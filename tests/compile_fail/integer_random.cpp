@@ -1,6 +1,7 @@
 // Normal numbers that are whole.
 // EXPECT-ERROR: not_random<int>
-// FIRST-ERROR: mtf: random tensors are floating point, random_uniform also int32 or int64 with both bounds; convert with cast<T>(x)
+// FIRST-ERROR: mtf: random tensors are floating point, random_uniform also int32 or int64 with both bounds; convert
+// with cast<T>(x)
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>
 

@@ -11,7 +11,8 @@ struct Tap : mtf::Dim<"tap", 4> {};
 struct In : mtf::Dim<"in", 8> {};
 struct Out : mtf::Dim<"out", 8> {};
 struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};
-struct Layout : mtf::Layout<mtf::Split<"width", "rows">, mtf::Split<"steps", "rows">> {};  // one Spatial: the axis may be shared
+struct Layout : mtf::Layout<mtf::Split<"width", "rows">, mtf::Split<"steps", "rows">> {
+};  // one Spatial: the axis may be shared
 
 auto program(mtf::World<Mesh, Layout>& world) {
   auto filter = mtf::variable<float, Tap, In, Out>(world, "filter", mtf::init::glorot);

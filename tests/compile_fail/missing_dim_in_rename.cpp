@@ -7,7 +7,9 @@
 struct Batch : mtf::Dim<"batch", 64> {};
 struct Io : mtf::Dim<"io", 1024> {};
 struct Hidden : mtf::Dim<"hidden", 4096> {};
-struct Other : mtf::Dim<"other"> { using Dim::Dim; };
+struct Other : mtf::Dim<"other"> {
+  using Dim::Dim;
+};
 struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"cols", 2>> {};
 struct Layout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "cols">> {};
 

@@ -1,5 +1,5 @@
 // An output dim that no operand has.
-// EXPECT-ERROR: output_dim_in_no_operand<Hiden, 
+// EXPECT-ERROR: output_dim_in_no_operand<Hiden,
 // EXPECT-ERROR: use broadcast(x, dim)
 // FIRST-ERROR: mtf: einsum: an output dim occurs in no operand
 // MAX-LINES: 12

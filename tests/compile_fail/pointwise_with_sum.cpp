@@ -1,6 +1,7 @@
 // A derived gradient for a kernel that is not pointwise.
 // EXPECT-ERROR: pointwise
-// FIRST-ERROR: mtf: local_map: pointwise needs a result whose dims are those of the inputs together; pass a gradient function
+// FIRST-ERROR: mtf: local_map: pointwise needs a result whose dims are those of the inputs together; pass a gradient
+// function
 // MAX-LINES: 14
 #include <mtf/mtf.hpp>
 

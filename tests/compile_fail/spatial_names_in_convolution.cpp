@@ -1,5 +1,6 @@
 // A convolution whose output dim the filter has already.
-// FIRST-ERROR: mtf: convolution: a dim of a Spatial has a name that another dim of the operation has; rename one of the two
+// FIRST-ERROR: mtf: convolution: a dim of a Spatial has a name that another dim of the operation has; rename one of the
+// two
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>
 

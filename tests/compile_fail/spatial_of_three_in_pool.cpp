@@ -1,5 +1,6 @@
 // Pooling with a window dim, as if it had a filter.
-// FIRST-ERROR: mtf: pooling: a Spatial names two dims here, Spatial<Input, Output>; the window is a number, {.window = 2}
+// FIRST-ERROR: mtf: pooling: a Spatial names two dims here, Spatial<Input, Output>; the window is a number, {.window =
+// 2}
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>
 

@@ -1,10 +1,10 @@
 // A model trains under the layout that best_layout found for it.
-#include "support.hpp"
+#include <type_traits>
 
 #include <mtf/tensor/best_layout.hpp>
 #include <mtf/tensor/layout_search.hpp>
 
-#include <type_traits>
+#include "support.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Element types bfloat16 and bool in operations and collectives.
-#include "support.hpp"
-
 #include <limits>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -9,7 +9,8 @@ namespace {
 
 using Bf = mtf::bfloat16;  // cblas.h has a bfloat16 of its own
 using Wide = mtf::ElementTypes<float, float, mtf::bfloat16>;
-const std::initializer_list<std::string_view> layouts{"", "a:rows", "k:cols", "a:rows;k:cols", "a:rows,cols", "k:rows,cols", "b:rows;a:cols", "a:cols;k:rows"};
+const std::initializer_list<std::string_view> layouts{
+    "", "a:rows", "k:cols", "a:rows;k:cols", "a:rows,cols", "k:rows,cols", "b:rows;a:cols", "a:cols;k:rows"};
 constexpr double ulp = 1.0 / 256;  // half the distance of neighbours, relative
 
 template <class... Dims>
@@ -36,23 +37,28 @@ TEST_CASE("MPI: allreduce and reduce-scatter of bfloat16: summed in float in the
   const mtf::Group& group = w.engine().communicators().along(mtf::AxisSet::of(1));
   for (const std::size_t count : {1U, 3U, 64U, 1000U}) {
     std::vector<std::vector<Bf>> all;
-    for (int rank = 0; rank < ranks(); ++rank) all.push_back(own_numbers(count * static_cast<std::size_t>(ranks()), rank));
+    for (int rank = 0; rank < ranks(); ++rank)
+      all.push_back(own_numbers(count * static_cast<std::size_t>(ranks()), rank));
     const auto sum = [&](std::size_t i) {
       float total = 0;
       for (const auto& of_rank : all) total += of_rank[i];
       return Bf(total);
     };
-    std::vector<Bf> data(all[static_cast<std::size_t>(w.rank())].begin(), all[static_cast<std::size_t>(w.rank())].begin() + static_cast<std::ptrdiff_t>(count));
-    (void)mtf::collectives::all_reduce(group, data.data(), static_cast<std::int64_t>(count), mtf::ElementType::bfloat16, mtf::Combine::sum);
+    std::vector<Bf> data(all[static_cast<std::size_t>(w.rank())].begin(),
+                         all[static_cast<std::size_t>(w.rank())].begin() + static_cast<std::ptrdiff_t>(count));
+    (void)mtf::collectives::all_reduce(group, data.data(), static_cast<std::int64_t>(count), mtf::ElementType::bfloat16,
+                                       mtf::Combine::sum);
     bool equal = true;
     for (std::size_t i = 0; i < count; ++i) equal = equal && data[i].bits == sum(i).bits;
     CHECK(equal);
     if (ranks() == 1) continue;
     std::vector<Bf> part(count);
-    (void)mtf::collectives::reduce_scatter(group, all[static_cast<std::size_t>(w.rank())].data(), part.data(), static_cast<std::int64_t>(count),
-                                           mtf::ElementType::bfloat16, mtf::Combine::sum);
+    (void)mtf::collectives::reduce_scatter(group, all[static_cast<std::size_t>(w.rank())].data(), part.data(),
+                                           static_cast<std::int64_t>(count), mtf::ElementType::bfloat16,
+                                           mtf::Combine::sum);
     equal = true;
-    for (std::size_t i = 0; i < count; ++i) equal = equal && part[i].bits == sum(static_cast<std::size_t>(w.rank()) * count + i).bits;
+    for (std::size_t i = 0; i < count; ++i)
+      equal = equal && part[i].bits == sum(static_cast<std::size_t>(w.rank()) * count + i).bits;
     CHECK(equal);
   }
 }
@@ -111,9 +117,11 @@ TEST_CASE("arithmetic, sums and products of bfloat16 are those of float, rounded
     check_close(host(mtf::reduce_sum<K>(x)), host(mtf::reduce_sum<K>(dx)), bound, pair.place + ", sum");
     check_close(host(mtf::reduce_mean(x)), host(mtf::reduce_mean(dx)), 8 * bound, pair.place + ", mean");
     check_close(host(mtf::einsum<A, B>(x, y)), host(mtf::einsum<A, B>(dx, dy)), bound, pair.place + ", product");
-    check_close(host(mtf::einsum<B, A>(x, y)), host(mtf::einsum<B, A>(dx, dy)), bound, pair.place + ", transposed product");
+    check_close(host(mtf::einsum<B, A>(x, y)), host(mtf::einsum<B, A>(dx, dy)), bound,
+                pair.place + ", transposed product");
     const auto z = numbers(w, 3, b);
-    check_close(host(mtf::einsum<A>(x, y, z)), host(mtf::einsum<A>(dx, dy, mtf::cast<double>(z))), w.engine().rules.axes_of("b").empty() ? bound : 4 * ulp, pair.place + ", three operands");
+    check_close(host(mtf::einsum<A>(x, y, z)), host(mtf::einsum<A>(dx, dy, mtf::cast<double>(z))),
+                w.engine().rules.axes_of("b").empty() ? bound : 4 * ulp, pair.place + ", three operands");
     const auto ids = integers(w, 4, -1, 24, C{5});
     CHECK(host(mtf::gather<K>(y, ids)) == host(mtf::gather<K>(dy, ids)));
     CHECK(host(mtf::reshape(x, mtf::Dim<"flat">{8 * 24})) == host(x));
@@ -161,7 +169,8 @@ TEST_CASE("gradients of bfloat16 are near those of double") {
       const auto h = mtf::tanh(mtf::einsum<A, B>(x, y) * 0.2);
       const auto s = mtf::softmax<B>(h + mtf::reduce_max<B>(h));
       const auto g = mtf::gather<V>(table, ids);
-      return mtf::reduce_sum(s * h) + mtf::reduce_mean(mtf::square(g) + mtf::maximum(g, g * 0.5)) + mtf::reduce_sum(mtf::logsumexp<K>(x));
+      return mtf::reduce_sum(s * h) + mtf::reduce_mean(mtf::square(g) + mtf::maximum(g, g * 0.5)) +
+             mtf::reduce_sum(mtf::logsumexp<K>(x));
     };
     const auto ids = integers(w, 4, 0, 15, C{200});
     const auto gradients_of = [&]<class T>(std::type_identity<T>) {
@@ -175,7 +184,8 @@ TEST_CASE("gradients of bfloat16 are near those of double") {
     };
     const auto got = gradients_of(std::type_identity<Bf>{});
     const auto expected = gradients_of(std::type_identity<double>{});
-    for (std::size_t i = 0; i < got.size(); ++i) check_close(got[i], expected[i], 0.03, pair.place + ", " + std::to_string(i));
+    for (std::size_t i = 0; i < got.size(); ++i)
+      check_close(got[i], expected[i], 0.03, pair.place + ", " + std::to_string(i));
   });
 }
 
@@ -186,7 +196,8 @@ TEST_CASE("softmax, losses and norms are computed in float") {
     const auto targets = integers(w, 2, 0, 15, a);
     const auto loss = mtf::cross_entropy<V>(logits, targets);
     static_assert(std::same_as<mtf::element_of<decltype(loss)>, float>);
-    check_close(host(loss), host(mtf::cross_entropy<V>(mtf::cast<double>(logits), targets)), 1e-5, pair.place + ", loss");
+    check_close(host(loss), host(mtf::cross_entropy<V>(mtf::cast<double>(logits), targets)), 1e-5,
+                pair.place + ", loss");
     const auto expected = host(mtf::cast<Bf>(mtf::softmax<V>(mtf::cast<float>(logits))));
     CHECK(host(mtf::softmax<V>(logits)) == expected);
     const mtf::RmsNorm<World, Bf, V> norm(w, "norm", v);
@@ -197,7 +208,9 @@ TEST_CASE("softmax, losses and norms are computed in float") {
 
 TEST_CASE("an update below the activation's resolution is kept in the slice, and lost through the activation") {
   World w(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1), .layout = "a:rows"});
-  const auto slice = [&](const auto& variable) { return mtf::detail::gather_to_host<float>(w.engine(), *variable.state().slice())[0]; };
+  const auto slice = [&](const auto& variable) {
+    return mtf::detail::gather_to_host<float>(w.engine(), *variable.state().slice())[0];
+  };
   const auto kept = mtf::variable<Wide>(w, "kept", mtf::init::ones, a);
   const auto lost = mtf::variable<Wide>(w, "lost", mtf::init::ones, a);
   const auto u = mtf::constant(w, 0.001F, a);
@@ -235,17 +248,24 @@ TEST_CASE("training with bfloat16 activations goes as in double, under every lay
     Host losses;
     for (std::uint64_t step = 0; step < 20; ++step) {
       const auto x = mtf::random_normal_of<Element>(w, mtf::seed{step} / "x", 0, 1, a, k);
-      const auto block = [v1, v2](const auto& input) { return mtf::einsum<A, K>(mtf::relu(mtf::einsum<A, B>(input, v1)), v2); };
+      const auto block = [v1, v2](const auto& input) {
+        return mtf::einsum<A, K>(mtf::relu(mtf::einsum<A, B>(input, v1)), v2);
+      };
       const auto [gradients, loss] = mtf::serialize_training_step(
-          w, A{a.extent()}, [&](mtf::Microbatch, const auto& part) { return mtf::reduce_mean(mtf::square(mtf::recompute(block, part) - part)); }, x);
+          w, A{a.extent()},
+          [&](mtf::Microbatch, const auto& part) {
+            return mtf::reduce_mean(mtf::square(mtf::recompute(block, part) - part));
+          },
+          x);
       sgd.apply(gradients, 0.5);
       losses.push_back(host(loss)[0]);
     }
     return losses;
   };
   for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "k:cols"}, [&](const Pair& pair) {
-    World w(MPI_COMM_WORLD, {.mesh = fmt::format("rows:{};cols:{}", pair.world.mesh().axes[0].size, pair.world.mesh().axes[1].size),
-                             .layout = pair.place.substr(pair.place.find("layout ") + 7)});
+    World w(MPI_COMM_WORLD,
+            {.mesh = fmt::format("rows:{};cols:{}", pair.world.mesh().axes[0].size, pair.world.mesh().axes[1].size),
+             .layout = pair.place.substr(pair.place.find("layout ") + 7)});
     World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
     const Host got = train(std::type_identity<Wide>{}, w);
     const Host expected = train(std::type_identity<double>{}, alone);
@@ -258,7 +278,8 @@ TEST_CASE("training with bfloat16 activations goes as in double, under every lay
 TEST_CASE("random numbers of bfloat16 are those of double, rounded, and stay in the interval") {
   for_each_layout({"", "a:rows", "a:rows;k:cols"}, [&](const Pair& pair) {
     World& w = pair.world;
-    CHECK(host(numbers(w, 1, a, k)) == host(mtf::cast<Bf>(mtf::random_normal_of<double>(w, mtf::seed{1} / "test", 0, 1, a, k))));
+    CHECK(host(numbers(w, 1, a, k)) ==
+          host(mtf::cast<Bf>(mtf::random_normal_of<double>(w, mtf::seed{1} / "test", 0, 1, a, k))));
     const auto uniform = host(mtf::random_uniform_of<Bf>(w, mtf::seed{2}, 0.0, 1.0, A{64}, K{96}));
     for (const double u : uniform) CHECK((u > 0 && u < 1));
     CHECK(host(mtf::range<Bf>(w, k))[23] == 23);

@@ -1,13 +1,13 @@
 // Chrome traces: the file against the records of every rank, and spans that nest.
-#include "support.hpp"
-
-#include <mtf/io/chrome_trace.hpp>
-
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <random>
+
+#include <mtf/io/chrome_trace.hpp>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -175,7 +175,9 @@ TEST_CASE("a kernel of the user's own has a record") {
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1), .layout = "a:rows"});
   const auto x = normal(world, 1, a, b);
   world.start_tracing();
-  (void)mtf::local_map(mtf::local_result<double>(a, b), [](const auto&, const auto& y, const auto& in) { Kokkos::deep_copy(y.view, in.view); }, x);
+  (void)mtf::local_map(
+      mtf::local_result<double>(a, b),
+      [](const auto&, const auto& y, const auto& in) { Kokkos::deep_copy(y.view, in.view); }, x);
   REQUIRE(world.records().size() == 1);
   CHECK(world.records()[0].operation == "local_map");
   CHECK(world.records()[0].plan == "local_map");
@@ -201,6 +203,7 @@ TEST_CASE("a trace of nothing is a file of names, and of long texts one of piece
 TEST_CASE("a file that cannot be written is an error on every rank") {
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
   const std::string path = "/no such folder/trace.json";
-  CHECK_THROWS_WITH(mtf::write_chrome_trace(path, world), ("mtf: write_chrome_trace: the file \"" + path + "\" cannot be written").c_str());
+  CHECK_THROWS_WITH(mtf::write_chrome_trace(path, world),
+                    ("mtf: write_chrome_trace: the file \"" + path + "\" cannot be written").c_str());
   CHECK(world.verify_replicas());
 }

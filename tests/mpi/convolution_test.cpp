@@ -29,16 +29,18 @@ struct Sizes {
 
   [[nodiscard]] std::int64_t span(int d) const { return (window[d] - 1) * dilation[d] + 1; }
   [[nodiscard]] std::int64_t output(int d) const {
-    return padding == Padding::same ? static_cast<std::int64_t>(std::ceil(static_cast<double>(input[d]) / static_cast<double>(stride[d])))
-                                    : (input[d] - span(d)) / stride[d] + 1;
+    return padding == Padding::same
+               ? static_cast<std::int64_t>(std::ceil(static_cast<double>(input[d]) / static_cast<double>(stride[d])))
+               : (input[d] - span(d)) / stride[d] + 1;
   }
   [[nodiscard]] std::int64_t before(int d) const {
-    return padding == Padding::same ? std::max<std::int64_t>(0, (output(d) - 1) * stride[d] + span(d) - input[d]) / 2 : 0;
+    return padding == Padding::same ? std::max<std::int64_t>(0, (output(d) - 1) * stride[d] + span(d) - input[d]) / 2
+                                    : 0;
   }
 };
 
-/// Calls f(x index, filter index without the output channel, y index without it) for every input element that a window sees. Orders:
-/// x[n, d, h, w, in], filter[kd, kh, kw, in, .], y[n, od, oh, ow, .].
+/// Calls f(x index, filter index without the output channel, y index without it) for every input element that a window
+/// sees. Orders: x[n, d, h, w, in], filter[kd, kh, kw, in, .], y[n, od, oh, ow, .].
 template <class F>
 void each_meeting(const Sizes& s, const F& f) {
   std::int64_t o[3];
@@ -94,7 +96,9 @@ mtf::ConvolutionOptions options_of(const Sizes& s) {
   return {.stride = {s.stride[1], s.stride[2]}, .dilation = {s.dilation[1], s.dilation[2]}, .padding = s.padding};
 }
 mtf::ConvolutionOptions options_3d(const Sizes& s) {
-  return {.stride = {s.stride[0], s.stride[1], s.stride[2]}, .dilation = {s.dilation[0], s.dilation[1], s.dilation[2]}, .padding = s.padding};
+  return {.stride = {s.stride[0], s.stride[1], s.stride[2]},
+          .dilation = {s.dilation[0], s.dilation[1], s.dilation[2]},
+          .padding = s.padding};
 }
 
 constexpr auto flat = [](World&, const auto& x, const auto& filter, const mtf::ConvolutionOptions& options) {
@@ -102,10 +106,24 @@ constexpr auto flat = [](World&, const auto& x, const auto& filter, const mtf::C
 };
 const CheckOptions alone_legal{.unites = false};
 
-const std::initializer_list<std::string_view> layouts = {
-    "", "n:rows", "in:rows", "out:cols", "in:cols;out:rows", "n:rows;in:cols", "h:rows;oh:rows", "h:rows;oh:rows;w:cols;ow:cols",
-    "h:rows,cols;oh:rows,cols", "h:cols,rows;oh:cols,rows", "h:rows", "oh:cols", "h:rows;oh:cols", "n:cols;h:rows;oh:rows", "in:cols;h:rows;oh:rows",
-    "out:cols;h:rows;oh:rows", "h:rows;oh:rows;w:cols", "w:cols;ow:cols;oh:rows"};
+const std::initializer_list<std::string_view> layouts = {"",
+                                                         "n:rows",
+                                                         "in:rows",
+                                                         "out:cols",
+                                                         "in:cols;out:rows",
+                                                         "n:rows;in:cols",
+                                                         "h:rows;oh:rows",
+                                                         "h:rows;oh:rows;w:cols;ow:cols",
+                                                         "h:rows,cols;oh:rows,cols",
+                                                         "h:cols,rows;oh:cols,rows",
+                                                         "h:rows",
+                                                         "oh:cols",
+                                                         "h:rows;oh:cols",
+                                                         "n:cols;h:rows;oh:rows",
+                                                         "in:cols;h:rows;oh:rows",
+                                                         "out:cols;h:rows;oh:rows",
+                                                         "h:rows;oh:rows;w:cols",
+                                                         "w:cols;ow:cols;oh:rows"};
 
 }  // namespace
 
@@ -122,54 +140,74 @@ TEST_CASE("convolution under all layouts") {
   };
   for (const auto& [name, s] : cases) {
     for_each_layout(layouts, [&](const Pair& pair) {
-      check_operation(pair, name,
-                      [&](World& w) {
-                        return std::tuple(normal(w, 1, N{s.n}, H{s.input[1]}, W{s.input[2]}, In{s.in}),
-                                          normal(w, 2, KH{s.window[1]}, KW{s.window[2]}, In{s.in}, Out{s.out}));
-                      },
-                      [&](World& w, const auto& x, const auto& filter) { return flat(w, x, filter, options_of(s)); },
-                      [&](const Host& x, const Host& filter) { return naive(s, x, filter); }, alone_legal);
+      check_operation(
+          pair, name,
+          [&](World& w) {
+            return std::tuple(normal(w, 1, N{s.n}, H{s.input[1]}, W{s.input[2]}, In{s.in}),
+                              normal(w, 2, KH{s.window[1]}, KW{s.window[2]}, In{s.in}, Out{s.out}));
+          },
+          [&](World& w, const auto& x, const auto& filter) { return flat(w, x, filter, options_of(s)); },
+          [&](const Host& x, const Host& filter) { return naive(s, x, filter); }, alone_legal);
     });
   }
 }
 
 TEST_CASE("convolution in any order of dims") {
   const Sizes s{4, {1, 8, 4}, {1, 3, 2}, 2, 4, {1, 2, 1}};
-  for_each_layout({"", "n:rows;in:cols", "h:rows;oh:rows;w:cols;ow:cols", "h:rows;oh:rows;out:cols", "oh:rows"}, [&](const Pair& pair) {
-    const auto inputs = [&](World& w) {
-      return std::tuple(normal(w, 1, N{s.n}, H{s.input[1]}, W{s.input[2]}, In{s.in}), normal(w, 2, KH{3}, KW{2}, In{s.in}, Out{s.out}));
-    };
-    const auto by_loop = [&](const Host& x, const Host& filter) { return naive(s, x, filter); };
-    const auto check = [&](const std::string& name, auto to_x, auto to_filter) {
-      check_operation(pair, name, inputs,
-                      [&](World& w, const auto& x, const auto& filter) {
-                        return mtf::einsum<N, OH, OW, Out>(flat(w, to_x(x), to_filter(filter), options_of(s)));
-                      },
-                      by_loop, alone_legal);
-    };
-    check("channels first", [](const auto& x) { return mtf::einsum<N, In, H, W>(x); }, [](const auto& f) { return mtf::einsum<Out, In, KH, KW>(f); });
-    check("batch last, filter interleaved", [](const auto& x) { return mtf::einsum<W, H, In, N>(x); },
-          [](const auto& f) { return mtf::einsum<KW, Out, In, KH>(f); });
-    check("batch between", [](const auto& x) { return mtf::einsum<In, H, N, W>(x); }, [](const auto& f) { return mtf::einsum<Out, KH, KW, In>(f); });
-  });
+  for_each_layout({"", "n:rows;in:cols", "h:rows;oh:rows;w:cols;ow:cols", "h:rows;oh:rows;out:cols", "oh:rows"},
+                  [&](const Pair& pair) {
+                    const auto inputs = [&](World& w) {
+                      return std::tuple(normal(w, 1, N{s.n}, H{s.input[1]}, W{s.input[2]}, In{s.in}),
+                                        normal(w, 2, KH{3}, KW{2}, In{s.in}, Out{s.out}));
+                    };
+                    const auto by_loop = [&](const Host& x, const Host& filter) { return naive(s, x, filter); };
+                    const auto check = [&](const std::string& name, auto to_x, auto to_filter) {
+                      check_operation(
+                          pair, name, inputs,
+                          [&](World& w, const auto& x, const auto& filter) {
+                            return mtf::einsum<N, OH, OW, Out>(flat(w, to_x(x), to_filter(filter), options_of(s)));
+                          },
+                          by_loop, alone_legal);
+                    };
+                    check(
+                        "channels first", [](const auto& x) { return mtf::einsum<N, In, H, W>(x); },
+                        [](const auto& f) { return mtf::einsum<Out, In, KH, KW>(f); });
+                    check(
+                        "batch last, filter interleaved", [](const auto& x) { return mtf::einsum<W, H, In, N>(x); },
+                        [](const auto& f) { return mtf::einsum<KW, Out, In, KH>(f); });
+                    check(
+                        "batch between", [](const auto& x) { return mtf::einsum<In, H, N, W>(x); },
+                        [](const auto& f) { return mtf::einsum<Out, KH, KW, In>(f); });
+                  });
 }
 
 TEST_CASE("convolution in one and three dims") {
   const Sizes three{2, {4, 4, 8}, {2, 3, 3}, 2, 2, {1, 2, 1}};
   const Sizes one{4, {1, 1, 16}, {1, 1, 3}, 4, 4};
-  for_each_layout({"", "d:rows;od:rows", "w:rows;ow:rows;n:cols", "h:rows;d:cols;od:cols", "w:cols;ow:cols;in:rows", "w:rows,cols;ow:rows,cols"},
-                  [&](const Pair& pair) {
-    check_operation(pair, "three",
-                    [&](World& w) { return std::tuple(normal(w, 1, N{2}, D{4}, H{4}, W{8}, In{2}), normal(w, 2, KD{2}, KH{3}, KW{3}, In{2}, Out{2})); },
-                    [&](World&, const auto& x, const auto& filter) {
-                      return mtf::convolution<Spatial<D, KD, OD>, Spatial<H, KH, OH>, Spatial<W, KW, OW>>(x, filter, options_3d(three));
-                    },
-                    [&](const Host& x, const Host& filter) { return naive(three, x, filter); }, alone_legal);
-    // The output may have the input's own dim; two dims of x are summed with the filter, two of the filter are new.
-    check_operation(pair, "one", [&](World& w) { return std::tuple(normal(w, 1, N{4}, W{16}, A{2}, In{2}), normal(w, 2, KW{3}, A{2}, In{2}, Out{2}, B{2})); },
-                    [&](World&, const auto& x, const auto& filter) { return mtf::convolution<Spatial<W, KW, W>>(x, filter); },
-                    [&](const Host& x, const Host& filter) { return naive(one, x, filter); }, alone_legal);
-  });
+  for_each_layout(
+      {"", "d:rows;od:rows", "w:rows;ow:rows;n:cols", "h:rows;d:cols;od:cols", "w:cols;ow:cols;in:rows",
+       "w:rows,cols;ow:rows,cols"},
+      [&](const Pair& pair) {
+        check_operation(
+            pair, "three",
+            [&](World& w) {
+              return std::tuple(normal(w, 1, N{2}, D{4}, H{4}, W{8}, In{2}),
+                                normal(w, 2, KD{2}, KH{3}, KW{3}, In{2}, Out{2}));
+            },
+            [&](World&, const auto& x, const auto& filter) {
+              return mtf::convolution<Spatial<D, KD, OD>, Spatial<H, KH, OH>, Spatial<W, KW, OW>>(x, filter,
+                                                                                                  options_3d(three));
+            },
+            [&](const Host& x, const Host& filter) { return naive(three, x, filter); }, alone_legal);
+        // The output may have the input's own dim; two dims of x are summed with the filter, two of the filter are new.
+        check_operation(
+            pair, "one",
+            [&](World& w) {
+              return std::tuple(normal(w, 1, N{4}, W{16}, A{2}, In{2}), normal(w, 2, KW{3}, A{2}, In{2}, Out{2}, B{2}));
+            },
+            [&](World&, const auto& x, const auto& filter) { return mtf::convolution<Spatial<W, KW, W>>(x, filter); },
+            [&](const Host& x, const Host& filter) { return naive(one, x, filter); }, alone_legal);
+      });
 }
 
 TEST_CASE("transposed convolution under all layouts") {
@@ -180,15 +218,16 @@ TEST_CASE("transposed convolution under all layouts") {
   };
   for (const auto& [name, s] : cases) {
     for_each_layout(layouts, [&](const Pair& pair) {
-      check_operation(pair, name,
-                      [&](World& w) {
-                        return std::tuple(normal(w, 1, N{s.n}, H{s.output(1)}, W{s.output(2)}, In{s.out}),
-                                          normal(w, 2, KH{s.window[1]}, KW{s.window[2]}, Out{s.in}, In{s.out}));
-                      },
-                      [&](World&, const auto& x, const auto& filter) {
-                        return mtf::transposed_convolution<Spatial<H, KH, OH>, Spatial<W, KW, OW>>(x, filter, options_of(s));
-                      },
-                      [&](const Host& x, const Host& filter) { return naive_transposed(s, x, filter); }, alone_legal);
+      check_operation(
+          pair, name,
+          [&](World& w) {
+            return std::tuple(normal(w, 1, N{s.n}, H{s.output(1)}, W{s.output(2)}, In{s.out}),
+                              normal(w, 2, KH{s.window[1]}, KW{s.window[2]}, Out{s.in}, In{s.out}));
+          },
+          [&](World&, const auto& x, const auto& filter) {
+            return mtf::transposed_convolution<Spatial<H, KH, OH>, Spatial<W, KW, OW>>(x, filter, options_of(s));
+          },
+          [&](const Host& x, const Host& filter) { return naive_transposed(s, x, filter); }, alone_legal);
     });
   }
 }
@@ -207,7 +246,9 @@ namespace {
 
 template <class T>
 void check_tiles(World& world, const Sizes& s, double tolerance) {
-  const auto draw = [&](std::uint64_t number, const auto&... dims) { return mtf::cast<T>(normal(world, number, dims...)); };
+  const auto draw = [&](std::uint64_t number, const auto&... dims) {
+    return mtf::cast<T>(normal(world, number, dims...));
+  };
   const auto x = mtf::watch(draw(1, N{s.n}, H{s.input[1]}, W{s.input[2]}, In{s.in}));
   const auto filter = mtf::watch(draw(2, KH{s.window[1]}, KW{s.window[2]}, In{s.in}, Out{s.out}));
   const auto y = mtf::convolution<Spatial<H, KH, OH>, Spatial<W, KW, OW>>(x, filter, options_of(s));
@@ -242,7 +283,8 @@ TEST_CASE("convolution of integers") {
       const auto x = mtf::cast<T>(integers(w, 1, -9, 9, N{2}, H{16}, W{4}, In{8}));
       const auto filter = mtf::cast<T>(integers(w, 2, -9, 9, KH{3}, KW{2}, In{8}, Out{2}));
       const auto y = mtf::convolution<Spatial<H, KH, OH>, Spatial<W, KW, OW>>(x, filter);
-      return std::tuple(host(x), host(filter), host(y), host(mtf::transposed_convolution<Spatial<OH, KH, H>, Spatial<OW, KW, W>>(y, filter)));
+      return std::tuple(host(x), host(filter), host(y),
+                        host(mtf::transposed_convolution<Spatial<OH, KH, H>, Spatial<OW, KW, W>>(y, filter)));
     };
     const Sizes s{2, {1, 16, 4}, {1, 3, 2}, 8, 2};
     const auto check = [&](const auto& results) {
@@ -279,20 +321,24 @@ TEST_CASE("what a convolution sends") {
   CHECK(sent("rows:4;cols:1", "n:rows", 3, 1) == Lines{"", "", "allreduce over rows of 144"});
   // [n:4, h: 4 + 2, w:8, in:4] with its halo; backward what the own block receives. Then the filter.
   CHECK(sent("rows:4;cols:1", "h:rows;oh:rows", 3, 1) ==
-        Lines{"exchange over rows of 768", "exchange over rows of 512", "exchange over rows of 512; allreduce over rows of 144"});
+        Lines{"exchange over rows of 768", "exchange over rows of 512",
+              "exchange over rows of 512; allreduce over rows of 144"});
   CHECK(sent("rows:2;cols:2", "h:rows;oh:rows;w:cols;ow:cols", 3, 1) ==
-        Lines{"exchange over rows of 640; exchange over cols of 960", "exchange over cols of 640; exchange over rows of 512",
+        Lines{"exchange over rows of 640; exchange over cols of 960",
+              "exchange over cols of 640; exchange over rows of 512",
               "exchange over cols of 640; exchange over rows of 512; allreduce over rows,cols of 144"});
   // Windows side by side meet no neighbour's block.
   CHECK(sent("rows:4;cols:1", "h:rows;oh:rows", 2, 2) == Lines{"", "", "allreduce over rows of 64"});
   CHECK(sent("rows:4;cols:1", "h:rows;oh:rows", 1, 1) == Lines{"", "", "allreduce over rows of 16"});
   // Output alone split: every rank has the windows' elements; x receives partial sums.
-  CHECK(sent("rows:4;cols:1", "oh:rows", 3, 1) == Lines{"", "", "allreduce over rows of 2048; allreduce over rows of 144"});
+  CHECK(sent("rows:4;cols:1", "oh:rows", 3, 1) ==
+        Lines{"", "", "allreduce over rows of 2048; allreduce over rows of 144"});
   // Input alone split: all of it to everyone; every rank then has the whole gradient.
   CHECK(sent("rows:4;cols:1", "h:rows", 3, 1) == Lines{"exchange over rows of 2304", "", ""});
   CHECK(sent("rows:1;cols:4", "out:cols", 3, 1) == Lines{"", "", "allreduce over cols of 2048"});
   CHECK(sent("rows:2;cols:2", "h:rows;oh:rows;out:cols", 3, 1) ==
-        Lines{"exchange over rows of 1280", "exchange over rows of 1024", "exchange over rows of 1024; allreduce over cols of 1024; allreduce over rows of 72"});
+        Lines{"exchange over rows of 1280", "exchange over rows of 1024",
+              "exchange over rows of 1024; allreduce over cols of 1024; allreduce over rows of 72"});
 }
 
 TEST_CASE("a neighbour receives the halo and nothing else") {
@@ -333,7 +379,8 @@ TEST_CASE("what a convolution refuses, before anything is sent") {
       body();
       FAIL("no error");
     } catch (const mtf::plan_error& error) {
-      for (const std::string_view word : words) CHECK_MESSAGE(std::string_view(error.what()).find(word) != std::string_view::npos, error.what());
+      for (const std::string_view word : words)
+        CHECK_MESSAGE(std::string_view(error.what()).find(word) != std::string_view::npos, error.what());
     }
     CHECK(collectives(world).empty());
   };
@@ -341,24 +388,37 @@ TEST_CASE("what a convolution refuses, before anything is sent") {
   struct SplitWindow : mtf::Dim<"split"> {};
   says([&] { (void)mtf::convolution<Spatial<W, KW, Seven>>(x, mtf::reduce_sum<KH>(filter)); },
        {"convolution", "\"w\"", "\"seven\"", "the extent 4", "says 7", "span 3"});
-  says([&] { (void)mtf::convolution<Spatial<W, KH, OW>>(x, normal(world, 3, KH{5}, In{2}, Out{2}), {.padding = Padding::valid}); },
-       {"span 5 of the 4 indices of dim \"w\"", "no output", "Padding::same"});
+  says(
+      [&] {
+        (void)mtf::convolution<Spatial<W, KH, OW>>(x, normal(world, 3, KH{5}, In{2}, Out{2}),
+                                                   {.padding = Padding::valid});
+      },
+      {"span 5 of the 4 indices of dim \"w\"", "no output", "Padding::same"});
   says([&] { (void)flat(world, x, filter, {.stride = {1, 2, 3}}); }, {"stride must be positive", "2 spatial dims"});
   says([&] { (void)flat(world, x, filter, {.stride = 0}); }, {"stride must be positive"});
   says([&] { (void)flat(world, x, filter, {.dilation = -1}); }, {"dilation must be positive"});
-  says([&] { (void)mtf::transposed_convolution<Spatial<W, KW, Seven>>(x, mtf::reduce_sum<KH>(filter)); }, {"transposed_convolution", "\"seven\"", "says 7"});
+  says([&] { (void)mtf::transposed_convolution<Spatial<W, KW, Seven>>(x, mtf::reduce_sum<KH>(filter)); },
+       {"transposed_convolution", "\"seven\"", "says 7"});
   says([&] { (void)mtf::convolution<Spatial<W, SplitWindow, OW>>(x, normal(world, 4, SplitWindow{p}, In{2}, Out{2})); },
        {"\"split\"", "window dim of a filter is split", "rename"});
   if (p == 1) return;
-  says([&] { (void)flat(world, x, filter, {.stride = {p == 2 ? 16 : 5, 1}}); }, {"dim \"oh\" has extent", "axis \"rows\" divides it", "mesh \"rows:"});
+  says([&] { (void)flat(world, x, filter, {.stride = {p == 2 ? 16 : 5, 1}}); },
+       {"dim \"oh\" has extent", "axis \"rows\" divides it", "mesh \"rows:"});
   // Input and output may share an axis, a third dim may not.
   World third(MPI_COMM_WORLD, {.mesh = mesh_text(p, 1), .layout = "h:rows;ow:rows"});
-  CHECK_THROWS_AS((void)flat(third, normal(third, 1, N{2}, H{p}, W{p}, In{2}), normal(third, 2, KH{3}, KW{3}, In{2}, Out{2}), {}), mtf::plan_error);
+  CHECK_THROWS_AS(
+      (void)flat(third, normal(third, 1, N{2}, H{p}, W{p}, In{2}), normal(third, 2, KH{3}, KW{3}, In{2}, Out{2}), {}),
+      mtf::plan_error);
   World channels(MPI_COMM_WORLD, {.mesh = mesh_text(p, 1), .layout = "h:rows;out:rows"});
-  CHECK_THROWS_AS((void)flat(channels, normal(channels, 1, N{2}, H{p}, W{4}, In{2}), normal(channels, 2, KH{3}, KW{3}, In{2}, Out{p}), {}), mtf::plan_error);
+  CHECK_THROWS_AS((void)flat(channels, normal(channels, 1, N{2}, H{p}, W{4}, In{2}),
+                             normal(channels, 2, KH{3}, KW{3}, In{2}, Out{p}), {}),
+                  mtf::plan_error);
   if (p != 4) return;
-  World part(MPI_COMM_WORLD, {.mesh = "rows:2;cols:2", .layout = "h:rows,cols;oh:rows"});  // the same axes or none in common
-  CHECK_THROWS_AS((void)flat(part, normal(part, 1, N{2}, H{8}, W{4}, In{2}), normal(part, 2, KH{3}, KW{3}, In{2}, Out{2}), {}), mtf::plan_error);
+  World part(MPI_COMM_WORLD,
+             {.mesh = "rows:2;cols:2", .layout = "h:rows,cols;oh:rows"});  // the same axes or none in common
+  CHECK_THROWS_AS(
+      (void)flat(part, normal(part, 1, N{2}, H{8}, W{4}, In{2}), normal(part, 2, KH{3}, KW{3}, In{2}, Out{2}), {}),
+      mtf::plan_error);
 }
 
 TEST_CASE("convolutions have the reference's values") {
@@ -368,10 +428,13 @@ TEST_CASE("convolutions have the reference's values") {
     const auto y = mtf::transposed_convolution<Spatial<H, KH, OH>, Spatial<W, KW, OW>>(x, filter, {.stride = 2});
     CHECK(host(y) == Host{1, 2, 2, 4, 3, 4, 6, 8, 3, 6, 4, 8, 9, 12, 12, 16});
     const auto line = mtf::from_global<double>(w, Host{1, 0, 0, 1, 1, 1, 2, 1}, N{1}, W{4}, In{2});
-    const auto kernel = mtf::from_global<double>(w, Host{1, -1, 0, 0, 2, -2, -1, 1, 3, -3, -2, 2}, KW{3}, In{2}, Out{2});
+    const auto kernel =
+        mtf::from_global<double>(w, Host{1, -1, 0, 0, 2, -2, -1, 1, 3, -3, -2, 2}, KW{3}, In{2}, Out{2});
     CHECK(host(mtf::convolution<Spatial<W, KW, OW>>(line, kernel)) == Host{0, 0, 1, -1, 5, -5, 4, -4});
     // A strided SAME convolution of a length that is no multiple rounds up.
-    CHECK(mtf::convolution<Spatial<W, KW, OW>>(normal(w, 1, N{1}, W{5}, In{2}), kernel, {.stride = 2}).shape()[1].extent == 3);
+    CHECK(mtf::convolution<Spatial<W, KW, OW>>(normal(w, 1, N{1}, W{5}, In{2}), kernel, {.stride = 2})
+              .shape()[1]
+              .extent == 3);
   };
   World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   run(alone);
@@ -411,7 +474,8 @@ std::vector<Host> two_layers(W& world) {
 TEST_CASE("two layers in a world whose layout is a type") {
   World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const std::vector<Host> expected = two_layers(alone);
-  mtf::World<TypedMesh, TypedLayout> world(MPI_COMM_WORLD, {.mesh = mesh_text(std::min(ranks(), 2), std::max(1, ranks() / 2))});
+  mtf::World<TypedMesh, TypedLayout> world(MPI_COMM_WORLD,
+                                           {.mesh = mesh_text(std::min(ranks(), 2), std::max(1, ranks() / 2))});
   const std::vector<Host> results = two_layers(world);
   for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-12, "two layers");
 }

@@ -1,14 +1,15 @@
 // Functions with a gradient of the user's own, and functions run again for their gradient.
-#include "support.hpp"
-
 #include <memory>
 #include <optional>
+
+#include "support.hpp"
 
 using namespace support;
 
 namespace {
 
-const std::initializer_list<std::string_view> layouts{"", "a:rows", "k:cols", "a:rows;k:cols", "a:rows,cols", "k:rows,cols", "b:rows;a:cols"};
+const std::initializer_list<std::string_view> layouts{
+    "", "a:rows", "k:cols", "a:rows;k:cols", "a:rows,cols", "k:rows,cols", "b:rows;a:cols"};
 
 /// A block of a network: two products with variables, with enough in between to be worth forgetting.
 struct Block {
@@ -69,7 +70,8 @@ Run run_blocks(World& world, How how, int count) {
 void check_equal(const Run& got, const Run& expected, const std::string& what) {
   check_close(got.loss, expected.loss, 1e-13, what + ", loss");
   REQUIRE(got.gradients.size() == expected.gradients.size());
-  for (std::size_t i = 0; i < got.gradients.size(); ++i) check_close(got.gradients[i], expected.gradients[i], 1e-12, what + ", gradient " + std::to_string(i));
+  for (std::size_t i = 0; i < got.gradients.size(); ++i)
+    check_close(got.gradients[i], expected.gradients[i], 1e-12, what + ", gradient " + std::to_string(i));
 }
 
 }  // namespace
@@ -96,7 +98,8 @@ TEST_CASE("recompute: values and gradients are those of the function, nested too
       expected = run_blocks(alone, How::plain, 4);
     }
     for (const How how : {How::plain, How::recomputed, How::nested}) {
-      World world(MPI_COMM_WORLD, {.mesh = fmt::format("rows:{};cols:{}", pair.world.mesh().axes[0].size, pair.world.mesh().axes[1].size),
+      World world(MPI_COMM_WORLD, {.mesh = fmt::format("rows:{};cols:{}", pair.world.mesh().axes[0].size,
+                                                       pair.world.mesh().axes[1].size),
                                    .layout = pair.place.substr(pair.place.find("layout ") + 7)});
       check_equal(run_blocks(world, how, 4), *expected, pair.place + ", " + std::to_string(static_cast<int>(how)));
     }
@@ -205,7 +208,8 @@ TEST_CASE("recompute: what must not change in between is named, and the world st
       return u * late;
     };
     const auto loss = mtf::reduce_sum(mtf::recompute(f, x));
-    CHECK_THROWS_WITH_AS(mtf::gradients(loss, x), doctest::Contains("\"late/2\" is made while recompute"), mtf::plan_error);
+    CHECK_THROWS_WITH_AS(mtf::gradients(loss, x), doctest::Contains("\"late/2\" is made while recompute"),
+                         mtf::plan_error);
     CHECK(w.registry().find("late/1") != nullptr);
   }
   const auto [dx, dw] = mtf::gradients(mtf::reduce_sum(x * weights), x, weights);
@@ -236,22 +240,26 @@ TEST_CASE("custom_gradient: the user's gradient, for one input and for several")
     const auto x = mtf::watch(normal(w, 1, a, k));
     const auto y = mtf::watch(normal(w, 2, k));
     // Straight through a step function.
-    const auto step = mtf::custom_gradient([](const auto& u) { return mtf::map([](double e) { return std::floor(e); }, mtf::stop_gradient(u)); },
-                                           [](const auto& dy, const auto& result, const auto& u) { return dy * (u - result); }, x);
+    const auto step = mtf::custom_gradient(
+        [](const auto& u) { return mtf::map([](double e) { return std::floor(e); }, mtf::stop_gradient(u)); },
+        [](const auto& dy, const auto& result, const auto& u) { return dy * (u - result); }, x);
     const auto [dx] = mtf::gradients(weighted_sum(step), x);
     const auto floor = mtf::map([](double e) { return std::floor(e); }, mtf::stop_gradient(x));
     const auto one = mtf::watch(normal(w, 1, a, k));
     const auto [weights] = mtf::gradients(weighted_sum(one), one);
     check_close(host(dx), host(weights * (x - floor)), 1e-14, pair.place);
     // Two inputs, one without a gradient; two results.
-    const auto both = mtf::custom_gradient([](const auto& u, const auto& other) { return std::tuple(u * other, mtf::reduce_sum<A>(u)); },
-                                           [](const auto& dys, const auto& ys, const auto& u, const auto& other) {
-                                             return std::tuple(std::get<0>(dys) * 2.0 * other + std::get<1>(dys) + std::get<0>(ys) * 0.0 + u * 0.0, mtf::no_gradient{});
-                                           },
-                                           x, y);
+    const auto both = mtf::custom_gradient(
+        [](const auto& u, const auto& other) { return std::tuple(u * other, mtf::reduce_sum<A>(u)); },
+        [](const auto& dys, const auto& ys, const auto& u, const auto& other) {
+          return std::tuple(std::get<0>(dys) * 2.0 * other + std::get<1>(dys) + std::get<0>(ys) * 0.0 + u * 0.0,
+                            mtf::no_gradient{});
+        },
+        x, y);
     const auto [du] = mtf::gradients(mtf::reduce_sum(std::get<0>(both)) + mtf::reduce_sum(std::get<1>(both)) * 5.0, x);
     check_close(host(du), host(x * 0.0 + y * 2.0 + 5.0), 1e-13, pair.place + ", two inputs");
-    CHECK_THROWS_AS(mtf::gradients({.when_unused = mtf::unused::error}, mtf::reduce_sum(normal(w, 1, a)), y), mtf::plan_error);
+    CHECK_THROWS_AS(mtf::gradients({.when_unused = mtf::unused::error}, mtf::reduce_sum(normal(w, 1, a)), y),
+                    mtf::plan_error);
   });
 }
 
@@ -260,8 +268,10 @@ TEST_CASE("custom_gradient: what the function refers to, and what leaves it, are
   const auto weights = mtf::variable<double>(w, "module/weights", mtf::init::normal(1), a);
   const auto x = mtf::watch(normal(w, 1, a));
   const auto pass = [](const auto& dy, const auto&, const auto&) { return dy; };
-  CHECK_THROWS_WITH_AS(mtf::custom_gradient([&](const auto& u) { return u * weights; }, pass, x), doctest::Contains("\"module/weights\""), mtf::plan_error);
-  CHECK(host(mtf::custom_gradient([&](const auto& u) { return u * mtf::stop_gradient(weights); }, pass, x)) == host(x * weights));
+  CHECK_THROWS_WITH_AS(mtf::custom_gradient([&](const auto& u) { return u * weights; }, pass, x),
+                       doctest::Contains("\"module/weights\""), mtf::plan_error);
+  CHECK(host(mtf::custom_gradient([&](const auto& u) { return u * mtf::stop_gradient(weights); }, pass, x)) ==
+        host(x * weights));
   std::optional<Tensor<A>> inside;
   const auto y = mtf::custom_gradient(
       [&](const auto& u) {
@@ -271,7 +281,8 @@ TEST_CASE("custom_gradient: what the function refers to, and what leaves it, are
       pass, x);
   CHECK_THROWS_WITH_AS(*inside * 2.0, doctest::Contains("used outside"), mtf::plan_error);
   CHECK_THROWS_WITH_AS(mtf::gradients(mtf::reduce_sum(y), *inside), doctest::Contains("used outside"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS((void)mtf::recompute([](const auto& u) { return u * 2.0; }, *inside), doctest::Contains("used outside"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)mtf::recompute([](const auto& u) { return u * 2.0; }, *inside),
+                       doctest::Contains("used outside"), mtf::plan_error);
   check_close(host(mtf::stop_gradient(*inside) * 2.0), host(y), 1e-15, "its value is no secret");
   std::optional<Tensor<A>> deeper;
   const auto z = mtf::recompute(
@@ -291,7 +302,8 @@ TEST_CASE("custom_gradient: what the function refers to, and what leaves it, are
   // Gradients of other dims than the input's are found when they are made.
   const auto wide = mtf::watch(normal(w, 1, A{16}));
   const auto narrow = normal(w, 1, a);
-  const auto odd = mtf::custom_gradient([](const auto& u) { return u * 1.0; }, [narrow](const auto&, const auto&, const auto&) { return narrow; }, wide);
+  const auto odd = mtf::custom_gradient([](const auto& u) { return u * 1.0; },
+                                        [narrow](const auto&, const auto&, const auto&) { return narrow; }, wide);
   CHECK_THROWS_WITH_AS(mtf::gradients(mtf::reduce_sum(odd), wide), doctest::Contains("[a:8]"), mtf::plan_error);
   const auto [after] = mtf::gradients(mtf::reduce_sum(wide * 2.0), wide);
   CHECK(host(after) == Host(16, 2));

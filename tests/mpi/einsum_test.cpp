@@ -1,5 +1,5 @@
-// einsum, element-wise operations and reductions under all layouts: values against naive loops, gradients against finite
-// differences, everything against one rank.
+// einsum, element-wise operations and reductions under all layouts: values against naive loops, gradients against
+// finite differences, everything against one rank.
 #include "support.hpp"
 
 using namespace support;
@@ -48,7 +48,8 @@ std::vector<T> naive_einsum(std::string_view formula, const std::vector<const st
   std::vector<T> result(static_cast<std::size_t>(size));
   for (std::int64_t step = 0; step < total; ++step) {
     T product = 1;
-    for (std::size_t i = 0; i < inputs.size(); ++i) product = static_cast<T>(product * (*operands[i])[position(inputs[i], step)]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      product = static_cast<T>(product * (*operands[i])[position(inputs[i], step)]);
     T& sum = result[position(output, step)];
     sum = static_cast<T>(sum + product);
   }
@@ -78,40 +79,67 @@ struct Swish {
 }  // namespace
 
 TEST_CASE("names and einsum: einsum has the values and gradients of a naive loop under all layouts") {
-  for_each_layout({"", "a:rows", "b:cols", "k:rows", "k:rows,cols", "k:cols,rows", "a:rows;b:cols", "a:rows;k:cols", "b:rows;k:rows", "a:rows;c:cols",
-                   "a:cols;b:rows;c:cols"},
-                  [](const Pair& pair) {
-    const auto two = [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); };
-    const auto product = [](World&, const auto& x, const auto& y) { return mtf::einsum<A, B>(x, y); };
-    check_operation(pair, "ak,kb->ab", two, product, naive("ak,kb->ab"));
-    check_operation(pair, "ak,kb->ba", two, [](World&, const auto& x, const auto& y) { return mtf::einsum<B, A>(x, y); }, naive("ak,kb->ba"));
-    check_operation(pair, "default output", two, [](World&, const auto& x, const auto& y) { return mtf::einsum(x, y); }, naive("ak,kb->ab"));
-    check_operation(pair, "ak,kb->b, k and a summed", two, [](World&, const auto& x, const auto& y) { return mtf::einsum<B>(x, y); }, naive("ak,kb->b"));
-    check_operation(pair, "scalar output", two, [](World&, const auto& x, const auto& y) { return mtf::einsum<mtf::Shape<>>(x, y); }, naive("ak,kb->"));
-    check_operation(pair, "dims that occur once are summed",
-                    [](World& w) { return std::tuple(normal(w, 3, a, k, c), normal(w, 4, b, a)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::einsum<A>(x, y); }, naive("akc,ba->a"));
-    check_operation(pair, "three operands", [](World& w) { return std::tuple(normal(w, 5, a, k), normal(w, 6, c, k), normal(w, 7, c, b)); },
-                    [](World&, const auto& x, const auto& y, const auto& z) { return mtf::einsum<B, A>(x, y, z); }, naive("ak,ck,cb->ba"));
-    check_operation(pair, "three operands, a dim in all",
-                    [](World& w) { return std::tuple(normal(w, 8, a, c), normal(w, 9, c, b), normal(w, 10, c)); },
-                    [](World&, const auto& x, const auto& y, const auto& z) { return mtf::einsum<A, B>(x, y, z); }, naive("ac,cb,c->ab"));
-    check_operation(pair, "four operands to a scalar",
-                    [](World& w) { return std::tuple(normal(w, 11, a, c), normal(w, 12, c, b), normal(w, 13, b), normal(w, 14, b, a)); },
-                    [](World&, const auto& x, const auto& y, const auto& z, const auto& u) { return mtf::einsum<mtf::Shape<>>(x, y, z, u); },
-                    naive("ac,cb,b,ba->"));
-    check_operation(pair, "batch dim", [](World& w) { return std::tuple(normal(w, 15, c, a), normal(w, 16, b, c)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::einsum<C, A, B>(x, y); }, naive("ca,bc->cab"));
-    check_operation(pair, "order that needs packing", [](World& w) { return std::tuple(normal(w, 17, k, c, a), normal(w, 18, b, c)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::einsum<B, A, K>(x, y); }, naive("kca,bc->bak"), {.difference = 1e-5});
-    check_operation(pair, "one operand transposed", [](World& w) { return std::tuple(normal(w, 19, a, b, c)); },
-                    [](World&, const auto& x) { return mtf::einsum<C, A, B>(x); }, naive("abc->cab"));
-    check_operation(pair, "one operand summed", [](World& w) { return std::tuple(normal(w, 20, a, b, c)); },
-                    [](World&, const auto& x) { return mtf::einsum<C, A>(x); }, naive("abc->ca"));
-    check_operation(pair, "one operand three times", [](World& w) { return std::tuple(normal(w, 21, a, c)); },
-                    [](World&, const auto& x) { return mtf::einsum<A>(x, x, x); },
-                    [](const Host& x) { return naive_einsum<double>("ac,ac,ac->a", {&x, &x, &x}); });
-  });
+  for_each_layout(
+      {"", "a:rows", "b:cols", "k:rows", "k:rows,cols", "k:cols,rows", "a:rows;b:cols", "a:rows;k:cols",
+       "b:rows;k:rows", "a:rows;c:cols", "a:cols;b:rows;c:cols"},
+      [](const Pair& pair) {
+        const auto two = [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); };
+        const auto product = [](World&, const auto& x, const auto& y) { return mtf::einsum<A, B>(x, y); };
+        check_operation(pair, "ak,kb->ab", two, product, naive("ak,kb->ab"));
+        check_operation(
+            pair, "ak,kb->ba", two, [](World&, const auto& x, const auto& y) { return mtf::einsum<B, A>(x, y); },
+            naive("ak,kb->ba"));
+        check_operation(
+            pair, "default output", two, [](World&, const auto& x, const auto& y) { return mtf::einsum(x, y); },
+            naive("ak,kb->ab"));
+        check_operation(
+            pair, "ak,kb->b, k and a summed", two,
+            [](World&, const auto& x, const auto& y) { return mtf::einsum<B>(x, y); }, naive("ak,kb->b"));
+        check_operation(
+            pair, "scalar output", two,
+            [](World&, const auto& x, const auto& y) { return mtf::einsum<mtf::Shape<>>(x, y); }, naive("ak,kb->"));
+        check_operation(
+            pair, "dims that occur once are summed",
+            [](World& w) { return std::tuple(normal(w, 3, a, k, c), normal(w, 4, b, a)); },
+            [](World&, const auto& x, const auto& y) { return mtf::einsum<A>(x, y); }, naive("akc,ba->a"));
+        check_operation(
+            pair, "three operands",
+            [](World& w) { return std::tuple(normal(w, 5, a, k), normal(w, 6, c, k), normal(w, 7, c, b)); },
+            [](World&, const auto& x, const auto& y, const auto& z) { return mtf::einsum<B, A>(x, y, z); },
+            naive("ak,ck,cb->ba"));
+        check_operation(
+            pair, "three operands, a dim in all",
+            [](World& w) { return std::tuple(normal(w, 8, a, c), normal(w, 9, c, b), normal(w, 10, c)); },
+            [](World&, const auto& x, const auto& y, const auto& z) { return mtf::einsum<A, B>(x, y, z); },
+            naive("ac,cb,c->ab"));
+        check_operation(
+            pair, "four operands to a scalar",
+            [](World& w) {
+              return std::tuple(normal(w, 11, a, c), normal(w, 12, c, b), normal(w, 13, b), normal(w, 14, b, a));
+            },
+            [](World&, const auto& x, const auto& y, const auto& z, const auto& u) {
+              return mtf::einsum<mtf::Shape<>>(x, y, z, u);
+            },
+            naive("ac,cb,b,ba->"));
+        check_operation(
+            pair, "batch dim", [](World& w) { return std::tuple(normal(w, 15, c, a), normal(w, 16, b, c)); },
+            [](World&, const auto& x, const auto& y) { return mtf::einsum<C, A, B>(x, y); }, naive("ca,bc->cab"));
+        check_operation(
+            pair, "order that needs packing",
+            [](World& w) { return std::tuple(normal(w, 17, k, c, a), normal(w, 18, b, c)); },
+            [](World&, const auto& x, const auto& y) { return mtf::einsum<B, A, K>(x, y); }, naive("kca,bc->bak"),
+            {.difference = 1e-5});
+        check_operation(
+            pair, "one operand transposed", [](World& w) { return std::tuple(normal(w, 19, a, b, c)); },
+            [](World&, const auto& x) { return mtf::einsum<C, A, B>(x); }, naive("abc->cab"));
+        check_operation(
+            pair, "one operand summed", [](World& w) { return std::tuple(normal(w, 20, a, b, c)); },
+            [](World&, const auto& x) { return mtf::einsum<C, A>(x); }, naive("abc->ca"));
+        check_operation(
+            pair, "one operand three times", [](World& w) { return std::tuple(normal(w, 21, a, c)); },
+            [](World&, const auto& x) { return mtf::einsum<A>(x, x, x); },
+            [](const Host& x) { return naive_einsum<double>("ac,ac,ac->a", {&x, &x, &x}); });
+      });
 }
 
 TEST_CASE("einsum of integers is exact under all layouts") {
@@ -119,7 +147,8 @@ TEST_CASE("einsum of integers is exact under all layouts") {
     const auto run = [](World& w) {
       const auto x = integers(w, 1, -1000, 1000, a, k);
       const auto y = integers(w, 2, -1000, 1000, k, b);
-      const auto large = mtf::einsum<B, A>(mtf::cast<std::int64_t>(x) * std::int64_t{1000000}, mtf::cast<std::int64_t>(y));
+      const auto large =
+          mtf::einsum<B, A>(mtf::cast<std::int64_t>(x) * std::int64_t{1000000}, mtf::cast<std::int64_t>(y));
       return std::tuple(mtf::to_host(mtf::einsum<A, B>(x, y)), mtf::to_host(large), mtf::to_host(x), mtf::to_host(y));
     };
     const auto [small, large, x, y] = run(pair.world);
@@ -136,23 +165,29 @@ TEST_CASE("float contractions are near those in double") {
   for_each_layout({"", "a:rows;k:cols", "k:rows"}, [](const Pair& pair) {
     const auto x = normal(pair.world, 1, a, k);
     const auto y = normal(pair.world, 2, k, b);
-    check_close(host(mtf::einsum<A, B>(mtf::cast<float>(x), mtf::cast<float>(y))), host(mtf::einsum<A, B>(x, y)), 1e-5, pair.place);
+    check_close(host(mtf::einsum<A, B>(mtf::cast<float>(x), mtf::cast<float>(y))), host(mtf::einsum<A, B>(x, y)), 1e-5,
+                pair.place);
   });
 }
 
 TEST_CASE("uneven, empty, one: dims of extent 1 are ordinary") {
   const mtf::Dim<"one"> one{1};
   for_each_layout({"", "a:rows", "k:cols", "a:cols;k:rows"}, [&](const Pair& pair) {
-    check_operation(pair, "extent 1 kept and summed", [&](World& w) { return std::tuple(normal(w, 1, a, one, k), normal(w, 2, k, one)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::einsum<mtf::Dim<"one">, A>(x, y) + mtf::einsum<A>(x, y); },
-                    [](const Host& x, const Host& y) {
-                      Host result = naive_einsum<double>("ak,k->a", {&x, &y});
-                      for (double& r : result) r *= 2;
-                      return result;
-                    });
-    check_operation(pair, "extremes over extent 1", [&](World& w) { return std::tuple(normal(w, 1, a, one)); },
-                    [](World&, const auto& x) { return mtf::reduce_max<mtf::Dim<"one">>(x) + mtf::softmax<mtf::Dim<"one">>(x); },
-                    each([](double x) { return x + 1; }));
+    check_operation(
+        pair, "extent 1 kept and summed",
+        [&](World& w) { return std::tuple(normal(w, 1, a, one, k), normal(w, 2, k, one)); },
+        [](World&, const auto& x, const auto& y) {
+          return mtf::einsum<mtf::Dim<"one">, A>(x, y) + mtf::einsum<A>(x, y);
+        },
+        [](const Host& x, const Host& y) {
+          Host result = naive_einsum<double>("ak,k->a", {&x, &y});
+          for (double& r : result) r *= 2;
+          return result;
+        });
+    check_operation(
+        pair, "extremes over extent 1", [&](World& w) { return std::tuple(normal(w, 1, a, one)); },
+        [](World&, const auto& x) { return mtf::reduce_max<mtf::Dim<"one">>(x) + mtf::softmax<mtf::Dim<"one">>(x); },
+        each([](double x) { return x + 1; }));
     World& w = pair.world;
     CHECK(legal(w, normal(pair.alone, 1, one).shape()));
   });
@@ -167,14 +202,19 @@ TEST_CASE("meshes of three axes, and sums over axes that are not neighbours") {
   World alone(MPI_COMM_SELF, {.mesh = "x:1;y:1;z:1"});
   const std::string mesh = ranks() == 4 ? "x:2;y:1;z:2" : "x:2;y:" + std::to_string(ranks() / 4) + ";z:2";
   std::map<std::string, Expected> expected;
-  for (const std::string_view layout : {"k:x,z", "k:z,x", "a:y;k:z,x", "a:x;b:z;k:y", "b:z,y,x", "a:z,x;b:y", "k:y;a:x,z"}) {
+  for (const std::string_view layout :
+       {"k:x,z", "k:z,x", "a:y;k:z,x", "a:x;b:z;k:y", "b:z,y,x", "a:z,x;b:y", "k:y;a:x,z"}) {
     World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
     const Pair pair{world, alone, expected, mesh + ", layout " + std::string(layout)};
-    check_operation(pair, "einsum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::einsum<B, A>(x, y); }, naive("ak,kb->ba"));
-    check_operation(pair, "softmax of a maximum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::reduce_max<B>(mtf::softmax<K>(mtf::reduce_max<A>(x) + y)); },
-                    [](const Host&, const Host&) { return Host(); });
+    check_operation(
+        pair, "einsum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
+        [](World&, const auto& x, const auto& y) { return mtf::einsum<B, A>(x, y); }, naive("ak,kb->ba"));
+    check_operation(
+        pair, "softmax of a maximum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
+        [](World&, const auto& x, const auto& y) {
+          return mtf::reduce_max<B>(mtf::softmax<K>(mtf::reduce_max<A>(x) + y));
+        },
+        [](const Host&, const Host&) { return Host(); });
     const Host values = host(normal(alone, 3, a, b));
     CHECK(host(mtf::from_global<double>(world, values, a, b)) == values);
     CHECK(world.verify_replicas());
@@ -184,15 +224,20 @@ TEST_CASE("meshes of three axes, and sums over axes that are not neighbours") {
 TEST_CASE("element-wise functions and their gradients under all layouts") {
   for_each_layout({"", "a:rows", "b:rows,cols", "a:cols;b:rows"}, [](const Pair& pair) {
     const auto one = [](World& w) { return std::tuple(normal(w, 1, a, b)); };
-    const auto positive = [](World& w) { return std::tuple(mtf::random_uniform_of<double>(w, mtf::seed{2}, 0.5, 2, a, b)); };
-    const auto two = [](World& w) { return std::tuple(normal(w, 3, a, b), mtf::random_uniform_of<double>(w, mtf::seed{4}, 0.5, 2, a, b)); };
+    const auto positive = [](World& w) {
+      return std::tuple(mtf::random_uniform_of<double>(w, mtf::seed{2}, 0.5, 2, a, b));
+    };
+    const auto two = [](World& w) {
+      return std::tuple(normal(w, 3, a, b), mtf::random_uniform_of<double>(w, mtf::seed{4}, 0.5, 2, a, b));
+    };
     const auto unary = [&](const char* name, const auto& inputs, const auto& f, auto reference) {
       check_operation(pair, name, inputs, [&](World&, const auto& x) { return f(x); }, each(reference));
     };
     unary("square", one, [](const auto& x) { return mtf::square(x); }, [](double x) { return x * x; });
     unary("exp", one, [](const auto& x) { return mtf::exp(x); }, [](double x) { return std::exp(x); });
     unary("tanh", one, [](const auto& x) { return mtf::tanh(x); }, [](double x) { return std::tanh(x); });
-    unary("sigmoid", one, [](const auto& x) { return mtf::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); });
+    unary(
+        "sigmoid", one, [](const auto& x) { return mtf::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); });
     unary("sin", one, [](const auto& x) { return mtf::sin(x); }, [](double x) { return std::sin(x); });
     unary("cos", one, [](const auto& x) { return mtf::cos(x); }, [](double x) { return std::cos(x); });
     unary("relu", one, [](const auto& x) { return mtf::relu(x); }, [](double x) { return x > 0 ? x : 0.0; });
@@ -201,61 +246,91 @@ TEST_CASE("element-wise functions and their gradients under all layouts") {
     unary("log", positive, [](const auto& x) { return mtf::log(x); }, [](double x) { return std::log(x); });
     unary("sqrt", positive, [](const auto& x) { return mtf::sqrt(x); }, [](double x) { return std::sqrt(x); });
     unary("rsqrt", positive, [](const auto& x) { return mtf::rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); });
-    unary("numbers", positive, [](const auto& x) { return (3.0 - 2 * x) / 4 + 1.5 / x - 1; }, [](double x) { return (3 - 2 * x) / 4 + 1.5 / x - 1; });
-    unary("function object", one, [](const auto& x) { return mtf::map(Swish{}, x); }, [](double x) { return x / (1 + std::exp(-x)); });
+    unary(
+        "numbers", positive, [](const auto& x) { return (3.0 - 2 * x) / 4 + 1.5 / x - 1; },
+        [](double x) { return (3 - 2 * x) / 4 + 1.5 / x - 1; });
+    unary(
+        "function object", one, [](const auto& x) { return mtf::map(Swish{}, x); },
+        [](double x) { return x / (1 + std::exp(-x)); });
     const auto cube = [](const auto& x) { return x * x * x; };
     unary("lambda", one, [&](const auto& x) { return mtf::map(cube, x); }, [](double x) { return x * x * x; });
     const auto binary = [&](const char* name, const auto& f, auto reference) {
       check_operation(pair, name, two, [&](World&, const auto& x, const auto& y) { return f(x, y); }, each(reference));
     };
-    binary("add and subtract", [](const auto& x, const auto& y) { return x + y - (y - x); }, [](double x, double y) { return x + y - (y - x); });
+    binary(
+        "add and subtract", [](const auto& x, const auto& y) { return x + y - (y - x); },
+        [](double x, double y) { return x + y - (y - x); });
     binary("multiply", [](const auto& x, const auto& y) { return x * y; }, [](double x, double y) { return x * y; });
     binary("divide", [](const auto& x, const auto& y) { return x / y; }, [](double x, double y) { return x / y; });
-    binary("maximum", [](const auto& x, const auto& y) { return mtf::maximum(x, y); }, [](double x, double y) { return std::max(x, y); });
-    binary("minimum", [](const auto& x, const auto& y) { return mtf::minimum(x, y); }, [](double x, double y) { return std::min(x, y); });
-    check_operation(pair, "map of three", [](World& w) { return std::tuple(normal(w, 5, a, b), normal(w, 6, a, b), normal(w, 7, a, b)); },
-                    [](World&, const auto& x, const auto& y, const auto& z) {
-                      return mtf::map([](const auto& p, const auto& q, const auto& r) { return p * q + sin(r) * p; }, x, y, z);
-                    },
-                    each([](double p, double q, double r) { return p * q + std::sin(r) * p; }));
+    binary(
+        "maximum", [](const auto& x, const auto& y) { return mtf::maximum(x, y); },
+        [](double x, double y) { return std::max(x, y); });
+    binary(
+        "minimum", [](const auto& x, const auto& y) { return mtf::minimum(x, y); },
+        [](double x, double y) { return std::min(x, y); });
+    check_operation(
+        pair, "map of three",
+        [](World& w) { return std::tuple(normal(w, 5, a, b), normal(w, 6, a, b), normal(w, 7, a, b)); },
+        [](World&, const auto& x, const auto& y, const auto& z) {
+          return mtf::map([](const auto& p, const auto& q, const auto& r) { return p * q + sin(r) * p; }, x, y, z);
+        },
+        each([](double p, double q, double r) { return p * q + std::sin(r) * p; }));
   });
 }
 
 TEST_CASE("gradients under a layout: operands broadcast by name") {
-  for_each_layout({"", "a:rows", "b:rows", "a:rows;b:cols", "a:cols;c:rows", "c:rows,cols", "b:cols;c:cols"}, [](const Pair& pair) {
-    check_operation(pair, "ab * b", [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b)); },
-                    [](World&, const auto& x, const auto& y) { return x * y; }, naive("ab,b->ab"));
-    check_operation(pair, "b * ab takes the longer list", [](World& w) { return std::tuple(normal(w, 1, b), normal(w, 2, a, b)); },
-                    [](World&, const auto& x, const auto& y) { return x * y; }, naive("b,ab->ab"));
-    check_operation(pair, "ab * ba takes the first order", [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b, a)); },
-                    [](World&, const auto& x, const auto& y) { return x * y; }, naive("ab,ba->ab"));
-    check_operation(pair, "ac * ba appends what is new", [](World& w) { return std::tuple(normal(w, 1, a, c), normal(w, 2, b, a)); },
-                    [](World&, const auto& x, const auto& y) { return x * y; }, naive("ac,ba->acb"));
-    check_operation(pair, "outer product", [](World& w) { return std::tuple(normal(w, 1, c), normal(w, 2, a)); },
-                    [](World&, const auto& x, const auto& y) { return x * y; }, naive("c,a->ca"));
-    check_operation(pair, "scalar tensor", [](World& w) { return std::tuple(normal(w, 1), normal(w, 2, a, b)); },
-                    [](World&, const auto& x, const auto& y) { return x * y; }, naive(",ab->ab"));
-    check_operation(pair, "sum and difference", [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b), normal(w, 3, a)); },
-                    [](World&, const auto& x, const auto& y, const auto& z) { return x - y + z; },
-                    [](const Host& x, const Host& y, const Host& z) {
-                      Host result(x.size());
-                      for (std::size_t i = 0; i < x.size(); ++i) result[i] = x[i] - y[i % y.size()] + z[i / y.size()];
-                      return result;
-                    });
-    check_operation(pair, "maximum with a broadcast operand", [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::maximum(x, y); },
-                    [](const Host& x, const Host& y) {
-                      Host result(x.size());
-                      for (std::size_t i = 0; i < x.size(); ++i) result[i] = std::max(x[i], y[i % y.size()]);
-                      return result;
-                    });
-    check_operation(pair, "broadcast", [](World& w) { return std::tuple(normal(w, 1, a)); }, [](World&, const auto& x) { return mtf::broadcast(x, c, b); },
-                    [](const Host& x) {
-                      Host result;
-                      for (std::int64_t i = 0; i < b.extent() * c.extent(); ++i) result.insert(result.end(), x.begin(), x.end());
-                      return result;
-                    });
-  });
+  for_each_layout({"", "a:rows", "b:rows", "a:rows;b:cols", "a:cols;c:rows", "c:rows,cols", "b:cols;c:cols"},
+                  [](const Pair& pair) {
+                    check_operation(
+                        pair, "ab * b", [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b)); },
+                        [](World&, const auto& x, const auto& y) { return x * y; }, naive("ab,b->ab"));
+                    check_operation(
+                        pair, "b * ab takes the longer list",
+                        [](World& w) { return std::tuple(normal(w, 1, b), normal(w, 2, a, b)); },
+                        [](World&, const auto& x, const auto& y) { return x * y; }, naive("b,ab->ab"));
+                    check_operation(
+                        pair, "ab * ba takes the first order",
+                        [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b, a)); },
+                        [](World&, const auto& x, const auto& y) { return x * y; }, naive("ab,ba->ab"));
+                    check_operation(
+                        pair, "ac * ba appends what is new",
+                        [](World& w) { return std::tuple(normal(w, 1, a, c), normal(w, 2, b, a)); },
+                        [](World&, const auto& x, const auto& y) { return x * y; }, naive("ac,ba->acb"));
+                    check_operation(
+                        pair, "outer product", [](World& w) { return std::tuple(normal(w, 1, c), normal(w, 2, a)); },
+                        [](World&, const auto& x, const auto& y) { return x * y; }, naive("c,a->ca"));
+                    check_operation(
+                        pair, "scalar tensor", [](World& w) { return std::tuple(normal(w, 1), normal(w, 2, a, b)); },
+                        [](World&, const auto& x, const auto& y) { return x * y; }, naive(",ab->ab"));
+                    check_operation(
+                        pair, "sum and difference",
+                        [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b), normal(w, 3, a)); },
+                        [](World&, const auto& x, const auto& y, const auto& z) { return x - y + z; },
+                        [](const Host& x, const Host& y, const Host& z) {
+                          Host result(x.size());
+                          for (std::size_t i = 0; i < x.size(); ++i)
+                            result[i] = x[i] - y[i % y.size()] + z[i / y.size()];
+                          return result;
+                        });
+                    check_operation(
+                        pair, "maximum with a broadcast operand",
+                        [](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b)); },
+                        [](World&, const auto& x, const auto& y) { return mtf::maximum(x, y); },
+                        [](const Host& x, const Host& y) {
+                          Host result(x.size());
+                          for (std::size_t i = 0; i < x.size(); ++i) result[i] = std::max(x[i], y[i % y.size()]);
+                          return result;
+                        });
+                    check_operation(
+                        pair, "broadcast", [](World& w) { return std::tuple(normal(w, 1, a)); },
+                        [](World&, const auto& x) { return mtf::broadcast(x, c, b); },
+                        [](const Host& x) {
+                          Host result;
+                          for (std::int64_t i = 0; i < b.extent() * c.extent(); ++i)
+                            result.insert(result.end(), x.begin(), x.end());
+                          return result;
+                        });
+                  });
 }
 
 TEST_CASE("ties, zeros and NaN follow the conventions") {
@@ -296,28 +371,40 @@ TEST_CASE("reductions under all layouts") {
       return result;
     };
   };
-  for_each_layout({"", "a:rows", "b:cols", "c:cols", "a:rows;c:cols", "a:rows;b:cols", "a:cols,rows", "b:rows,cols"}, [&](const Pair& pair) {
-    const auto one = [](World& w) { return std::tuple(normal(w, 1, a, b, c)); };
-    const auto same = [](double x) { return x; };
-    const auto add = [](double x, double y) { return x + y; };
-    check_operation(pair, "reduce_sum", one, [](World&, const auto& x) { return mtf::reduce_sum<A, C>(x); }, reduced(0.0, add, same));
-    check_operation(pair, "reduce_mean", one, [](World&, const auto& x) { return mtf::reduce_mean<C, A>(x); },
-                    reduced(0.0, add, [](double x) { return x / static_cast<double>(a.extent() * c.extent()); }));
-    check_operation(pair, "reduce_max", one, [](World&, const auto& x) { return mtf::reduce_max<A, C>(x); },
-                    reduced(-HUGE_VAL, [](double x, double y) { return std::max(x, y); }, same));
-    check_operation(pair, "reduce_min", one, [](World&, const auto& x) { return mtf::reduce_min<A, C>(x); },
-                    reduced(HUGE_VAL, [](double x, double y) { return std::min(x, y); }, same));
-    const auto whole = [&](const Host& x) {
-      double sum = 0;
-      for (const double e : x) sum += e;
-      return Host{sum};
-    };
-    check_operation(pair, "sum of all", one, [](World&, const auto& x) { return mtf::reduce_sum(x); }, whole);
-    check_operation(pair, "mean of all", one, [](World&, const auto& x) { return mtf::reduce_mean(x) * 1024.0; }, whole);
-    check_operation(pair, "sum of a sum", one, [](World&, const auto& x) { return mtf::reduce_sum<C>(mtf::reduce_sum<A>(x)); }, reduced(0.0, add, same));
-    check_operation(pair, "first dim", one, [](World&, const auto& x) { return mtf::reduce_sum<A>(x); }, naive("abc->bc"));
-    check_operation(pair, "last dim", one, [](World&, const auto& x) { return mtf::reduce_sum<C>(x); }, naive("abc->ab"));
-  });
+  for_each_layout(
+      {"", "a:rows", "b:cols", "c:cols", "a:rows;c:cols", "a:rows;b:cols", "a:cols,rows", "b:rows,cols"},
+      [&](const Pair& pair) {
+        const auto one = [](World& w) { return std::tuple(normal(w, 1, a, b, c)); };
+        const auto same = [](double x) { return x; };
+        const auto add = [](double x, double y) { return x + y; };
+        check_operation(
+            pair, "reduce_sum", one, [](World&, const auto& x) { return mtf::reduce_sum<A, C>(x); },
+            reduced(0.0, add, same));
+        check_operation(
+            pair, "reduce_mean", one, [](World&, const auto& x) { return mtf::reduce_mean<C, A>(x); },
+            reduced(0.0, add, [](double x) { return x / static_cast<double>(a.extent() * c.extent()); }));
+        check_operation(
+            pair, "reduce_max", one, [](World&, const auto& x) { return mtf::reduce_max<A, C>(x); },
+            reduced(-HUGE_VAL, [](double x, double y) { return std::max(x, y); }, same));
+        check_operation(
+            pair, "reduce_min", one, [](World&, const auto& x) { return mtf::reduce_min<A, C>(x); },
+            reduced(HUGE_VAL, [](double x, double y) { return std::min(x, y); }, same));
+        const auto whole = [&](const Host& x) {
+          double sum = 0;
+          for (const double e : x) sum += e;
+          return Host{sum};
+        };
+        check_operation(pair, "sum of all", one, [](World&, const auto& x) { return mtf::reduce_sum(x); }, whole);
+        check_operation(
+            pair, "mean of all", one, [](World&, const auto& x) { return mtf::reduce_mean(x) * 1024.0; }, whole);
+        check_operation(
+            pair, "sum of a sum", one, [](World&, const auto& x) { return mtf::reduce_sum<C>(mtf::reduce_sum<A>(x)); },
+            reduced(0.0, add, same));
+        check_operation(
+            pair, "first dim", one, [](World&, const auto& x) { return mtf::reduce_sum<A>(x); }, naive("abc->bc"));
+        check_operation(
+            pair, "last dim", one, [](World&, const auto& x) { return mtf::reduce_sum<C>(x); }, naive("abc->ab"));
+      });
 }
 
 TEST_CASE("extremes pass NaN, infinities, ties and integers across ranks") {
@@ -334,12 +421,19 @@ TEST_CASE("extremes pass NaN, infinities, ties and integers across ranks") {
       const auto largest = mtf::reduce_max<A>(x);
       const auto [dx] = mtf::gradients(weighted_sum(largest), x);
       const auto numbers = integers(w, 2, -100000, 100000, a, b);
-      return std::vector<Host>{host(largest), host(mtf::reduce_max<B>(x)), host(mtf::reduce_min<A>(x)), host(mtf::reduce_min<B>(x)), host(dx),
-                               host(mtf::reduce_max<A>(numbers)), host(mtf::reduce_min(numbers)), host(mtf::reduce_sum<B>(numbers))};
+      return std::vector<Host>{host(largest),
+                               host(mtf::reduce_max<B>(x)),
+                               host(mtf::reduce_min<A>(x)),
+                               host(mtf::reduce_min<B>(x)),
+                               host(dx),
+                               host(mtf::reduce_max<A>(numbers)),
+                               host(mtf::reduce_min(numbers)),
+                               host(mtf::reduce_sum<B>(numbers))};
     };
     const std::vector<Host> results = run(pair.world);
     const std::vector<Host> expected = run(pair.alone);
-    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 0, pair.place + ", result " + std::to_string(i));
+    for (std::size_t i = 0; i < results.size(); ++i)
+      check_close(results[i], expected[i], 0, pair.place + ", result " + std::to_string(i));
     CHECK(std::isnan(results[0][3]));
     CHECK(results[0][4] == HUGE_VAL);
     CHECK(std::isnan(results[1][5]));

@@ -14,8 +14,9 @@ TEST_CASE("a variable is read in its activation type and updated in its slice ty
   for_each_layout(layouts, [&](const Pair& pair) {
     World& world = pair.world;
     if (!legal(world, mtf::Shape(a, k).value())) return;
-    World w(MPI_COMM_WORLD, {.mesh = fmt::format("rows:{};cols:{}", world.mesh().axes[0].size, world.mesh().axes[1].size),
-                             .layout = pair.place.substr(pair.place.find("layout ") + 7)});
+    World w(MPI_COMM_WORLD,
+            {.mesh = fmt::format("rows:{};cols:{}", world.mesh().axes[0].size, world.mesh().axes[1].size),
+             .layout = pair.place.substr(pair.place.find("layout ") + 7)});
     const auto kept = mtf::variable<Mixed>(w, "v", mtf::init::normal(1), a, k);
     const auto same = mtf::variable<double>(w, "same", mtf::init::normal(1), a, k);
     static_assert(std::same_as<mtf::element_of<decltype(kept)>, float>);
@@ -24,14 +25,16 @@ TEST_CASE("a variable is read in its activation type and updated in its slice ty
     const Host before = mtf::detail::gather_to_host<double>(w.engine(), *kept.state().slice());
     const auto snapshot = kept.read();
     const Host snapshot_elements = host(snapshot);
-    for (std::size_t i = 0; i < before.size(); ++i) CHECK(snapshot_elements[i] == static_cast<double>(static_cast<float>(before[i])));
+    for (std::size_t i = 0; i < before.size(); ++i)
+      CHECK(snapshot_elements[i] == static_cast<double>(static_cast<float>(before[i])));
     // Below the resolution of the activation type.
     const auto tiny = normal(w, 3, a, k) * 1e-12;
     kept.assign_add(tiny);
     kept.assign_sub(tiny * 3.0);
     const Host after = mtf::detail::gather_to_host<double>(w.engine(), *kept.state().slice());
     const Host step = host(tiny);
-    for (std::size_t i = 0; i < before.size(); ++i) CHECK(std::abs(after[i] - (before[i] - 2 * step[i])) <= 1e-15 * (1 + std::abs(before[i])));
+    for (std::size_t i = 0; i < before.size(); ++i)
+      CHECK(std::abs(after[i] - (before[i] - 2 * step[i])) <= 1e-15 * (1 + std::abs(before[i])));
     CHECK(host(snapshot) == snapshot_elements);
     kept.assign(normal(w, 4, a, k));
     CHECK(mtf::detail::gather_to_host<double>(w.engine(), *kept.state().slice()) == host(normal(w, 4, a, k)));
@@ -104,5 +107,6 @@ TEST_CASE("optimizers update the slice type with gradients of the activation typ
   World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const auto kept = mtf::variable<Mixed>(w, "v", mtf::init::normal(1), a);
   mtf::Sgd<World, float> wrong(w);
-  CHECK_THROWS_WITH_AS(wrong.apply(mtf::gradients_of_variables(w, mtf::reduce_sum(kept)), 0.1), doctest::Contains("kept as double"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(wrong.apply(mtf::gradients_of_variables(w, mtf::reduce_sum(kept)), 0.1),
+                       doctest::Contains("kept as double"), mtf::plan_error);
 }

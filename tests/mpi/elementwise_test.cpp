@@ -1,8 +1,8 @@
-// Element-wise functions, comparisons, whole division and where: values, gradients, conventions at ties and at zero, and that none of
-// them communicates.
-#include "support.hpp"
-
+// Element-wise functions, comparisons, whole division and where: values, gradients, conventions at ties and at zero,
+// and that none of them communicates.
 #include <limits>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -32,7 +32,8 @@ void check_local(const Pair& pair, const std::string& name, const F& f, const Na
   CHECK_MESSAGE(difference(host(f(pair.alone)), expected) <= 1e-12, name, ", one rank");
 }
 
-const std::initializer_list<std::string_view> layouts = {"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "b:rows,cols", "a:cols,rows"};
+const std::initializer_list<std::string_view> layouts = {
+    "", "a:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "b:rows,cols", "a:cols,rows"};
 
 }  // namespace
 
@@ -41,25 +42,40 @@ TEST_CASE("element-wise functions under all layouts") {
     const auto one = [](World& w) { return std::tuple(normal(w, 1, a, b) * 2.0); };
     const auto positive = [](World& w) { return std::tuple(mtf::exp(normal(w, 1, a, b))); };
     const auto run = [&](const char* name, const auto& inputs, const auto& f, double (*naive)(double)) {
-      check_operation(pair, name, inputs, [&](World&, const auto& x) { return f(x); }, [&](const Host& x) { return each(x, naive); });
+      check_operation(
+          pair, name, inputs, [&](World&, const auto& x) { return f(x); },
+          [&](const Host& x) { return each(x, naive); });
     };
-    run("leaky_relu", one, [](const auto& x) { return mtf::leaky_relu(x); }, [](double x) { return x > 0 ? x : 0.2 * x; });
-    run("leaky_relu 0.01", one, [](const auto& x) { return mtf::leaky_relu(x, 0.01); }, [](double x) { return x > 0 ? x : 0.01 * x; });
+    run(
+        "leaky_relu", one, [](const auto& x) { return mtf::leaky_relu(x); },
+        [](double x) { return x > 0 ? x : 0.2 * x; });
+    run(
+        "leaky_relu 0.01", one, [](const auto& x) { return mtf::leaky_relu(x, 0.01); },
+        [](double x) { return x > 0 ? x : 0.01 * x; });
     run("elu", one, [](const auto& x) { return mtf::elu(x); }, [](double x) { return x > 0 ? x : std::exp(x) - 1; });
-    run("selu", one, [](const auto& x) { return mtf::selu(x); },
+    run(
+        "selu", one, [](const auto& x) { return mtf::selu(x); },
         [](double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * (std::exp(x) - 1)); });
-    run("softplus", one, [](const auto& x) { return mtf::softplus(x); }, [](double x) { return std::log(1 + std::exp(x)); });
+    run(
+        "softplus", one, [](const auto& x) { return mtf::softplus(x); },
+        [](double x) { return std::log(1 + std::exp(x)); });
     run("swish", one, [](const auto& x) { return mtf::swish(x); }, [](double x) { return x / (1 + std::exp(-x)); });
-    run("gelu", one, [](const auto& x) { return mtf::gelu(x); }, [](double x) {
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * std::pow(x, 3))));
-    });
+    run(
+        "gelu", one, [](const auto& x) { return mtf::gelu(x); },
+        [](double x) {
+          return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * std::pow(x, 3))));
+        });
     run("sigmoid", one, [](const auto& x) { return mtf::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); });
     run("negative", one, [](const auto& x) { return mtf::negative(x); }, [](double x) { return -x; });
     run("reciprocal", positive, [](const auto& x) { return mtf::reciprocal(x); }, [](double x) { return 1 / x; });
     run("pow 3", one, [](const auto& x) { return mtf::pow(x, 3); }, [](double x) { return x * x * x; });
-    run("pow -1.5", positive, [](const auto& x) { return mtf::pow(x, -1.5); }, [](double x) { return std::exp(-1.5 * std::log(x)); });
+    run(
+        "pow -1.5", positive, [](const auto& x) { return mtf::pow(x, -1.5); },
+        [](double x) { return std::exp(-1.5 * std::log(x)); });
     run("power of 2", one, [](const auto& x) { return mtf::pow(2, x); }, [](double x) { return std::exp2(x); });
-    run("maximum 0.5", one, [](const auto& x) { return mtf::maximum(x, 0.5); }, [](double x) { return x > 0.5 ? x : 0.5; });
+    run(
+        "maximum 0.5", one, [](const auto& x) { return mtf::maximum(x, 0.5); },
+        [](double x) { return x > 0.5 ? x : 0.5; });
     run("minimum -1", one, [](const auto& x) { return mtf::minimum(-1, x); }, [](double x) { return x < -1 ? x : -1; });
   });
 }
@@ -68,17 +84,26 @@ TEST_CASE("element-wise functions of two tensors under all layouts") {
   for_each_layout(layouts, [](const Pair& pair) {
     const auto two = [](World& w) { return std::tuple(mtf::exp(normal(w, 1, a, b)), normal(w, 2, b)); };
     const auto run = [&](const char* name, const auto& f, double (*naive)(double, double)) {
-      check_operation(pair, name, two, [&](World&, const auto& x, const auto& y) { return f(x, y); }, [&](const Host& x, const Host& y) {
-        Host result;
-        for (std::size_t i = 0; i < x.size(); ++i) result.push_back(naive(x[i], y[column(i)]));
-        return result;
-      });
+      check_operation(
+          pair, name, two, [&](World&, const auto& x, const auto& y) { return f(x, y); },
+          [&](const Host& x, const Host& y) {
+            Host result;
+            for (std::size_t i = 0; i < x.size(); ++i) result.push_back(naive(x[i], y[column(i)]));
+            return result;
+          });
     };
-    run("pow", [](const auto& x, const auto& y) { return mtf::pow(x, y); }, [](double x, double y) { return std::exp(y * std::log(x)); });
-    run("squared_difference", [](const auto& x, const auto& y) { return mtf::squared_difference(x, y); },
+    run(
+        "pow", [](const auto& x, const auto& y) { return mtf::pow(x, y); },
+        [](double x, double y) { return std::exp(y * std::log(x)); });
+    run(
+        "squared_difference", [](const auto& x, const auto& y) { return mtf::squared_difference(x, y); },
         [](double x, double y) { return (x - y) * (x - y); });
-    run("maximum", [](const auto& x, const auto& y) { return mtf::maximum(x, y); }, [](double x, double y) { return x > y ? x : y; });
-    run("minimum of the smaller first", [](const auto& x, const auto& y) { return mtf::minimum(y, x); }, [](double x, double y) { return x < y ? x : y; });
+    run(
+        "maximum", [](const auto& x, const auto& y) { return mtf::maximum(x, y); },
+        [](double x, double y) { return x > y ? x : y; });
+    run(
+        "minimum of the smaller first", [](const auto& x, const auto& y) { return mtf::minimum(y, x); },
+        [](double x, double y) { return x < y ? x : y; });
   });
 }
 
@@ -131,12 +156,14 @@ TEST_CASE("sign, floor_divide and mod are constants to gradients") {
 TEST_CASE("numerics: values and gradients far from zero are finite, also in float") {
   World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const A few{6};
-  const auto x = mtf::watch(mtf::from_global<float>(w, std::vector<float>{-3e4F, -200.0F, -90.0F, 90.0F, 200.0F, 3e4F}, few));
+  const auto x =
+      mtf::watch(mtf::from_global<float>(w, std::vector<float>{-3e4F, -200.0F, -90.0F, 90.0F, 200.0F, 3e4F}, few));
   const auto check = [&](const char* name, const auto& y, const Host& slopes) {
     const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
     for (const double e : host(y)) CHECK_MESSAGE(std::isfinite(e), name);
     const Host got = host(dx);
-    for (std::size_t i = 0; i < got.size(); ++i) CHECK_MESSAGE(std::abs(got[i] - slopes[i]) < 1e-6, name, " ", i, " ", got[i]);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      CHECK_MESSAGE(std::abs(got[i] - slopes[i]) < 1e-6, name, " ", i, " ", got[i]);
   };
   check("sigmoid", mtf::sigmoid(x), {0, 0, 0, 0, 0, 0});
   check("swish", mtf::swish(x), {0, 0, 0, 1, 1, 1});
@@ -161,7 +188,8 @@ TEST_CASE("pow of negative numbers and of zero") {
 TEST_CASE("comparisons under all layouts, with numbers and NaN") {
   for_each_layout(layouts, [](const Pair& pair) {
     const auto x_of = [](World& w) {  // some elements are NaN
-      return mtf::map([](double e) { return e > 1.5 ? std::numeric_limits<double>::quiet_NaN() : e; }, normal(w, 1, a, b));
+      return mtf::map([](double e) { return e > 1.5 ? std::numeric_limits<double>::quiet_NaN() : e; },
+                      normal(w, 1, a, b));
     };
     const auto y_of = [](World& w) { return normal(w, 2, b); };
     const Host x = host(x_of(pair.alone));
@@ -169,57 +197,78 @@ TEST_CASE("comparisons under all layouts, with numbers and NaN") {
     const auto n_of = [](World& w) { return integers(w, 3, -2, 2, b, a); };
     const Host n = host(n_of(pair.alone));
     const auto run = [&](const std::string& name, const auto& f, bool (*naive)(double, double)) {
-      check_local(pair, name, [&](World& w) { return f(x_of(w), y_of(w)); }, [&] {
-        Host result;
-        for (std::size_t i = 0; i < x.size(); ++i) result.push_back(naive(x[i], y[column(i)]));
-        return result;
-      });
-      check_local(pair, name + " with a number", [&](World& w) { return f(x_of(w), 0.25); }, [&] {
-        Host result;
-        for (const double e : x) result.push_back(naive(e, 0.25));
-        return result;
-      });
-      check_local(pair, name + " of integers, number first", [&](World& w) { return f(1, n_of(w)); }, [&] {
-        Host result;
-        for (const double e : n) result.push_back(naive(1, e));
-        return result;
-      });
+      check_local(
+          pair, name, [&](World& w) { return f(x_of(w), y_of(w)); },
+          [&] {
+            Host result;
+            for (std::size_t i = 0; i < x.size(); ++i) result.push_back(naive(x[i], y[column(i)]));
+            return result;
+          });
+      check_local(
+          pair, name + " with a number", [&](World& w) { return f(x_of(w), 0.25); },
+          [&] {
+            Host result;
+            for (const double e : x) result.push_back(naive(e, 0.25));
+            return result;
+          });
+      check_local(
+          pair, name + " of integers, number first", [&](World& w) { return f(1, n_of(w)); },
+          [&] {
+            Host result;
+            for (const double e : n) result.push_back(naive(1, e));
+            return result;
+          });
     };
     run("less", [](const auto& p, const auto& q) { return mtf::less(p, q); }, [](double p, double q) { return p < q; });
-    run("greater", [](const auto& p, const auto& q) { return mtf::greater(p, q); }, [](double p, double q) { return p > q; });
-    run("less_equal", [](const auto& p, const auto& q) { return mtf::less_equal(p, q); }, [](double p, double q) { return p <= q; });
-    run("greater_equal", [](const auto& p, const auto& q) { return mtf::greater_equal(p, q); }, [](double p, double q) { return p >= q; });
-    run("equal", [](const auto& p, const auto& q) { return mtf::equal(p, q); }, [](double p, double q) { return p == q; });
-    run("not_equal", [](const auto& p, const auto& q) { return mtf::not_equal(p, q); }, [](double p, double q) { return p != q; });
-    check_local(pair, "logical", [&](World& w) {
-      const auto p = mtf::less(n_of(w), 1);
-      const auto q = mtf::greater(y_of(w), 0);
-      return mtf::logical_or(mtf::logical_and(p, mtf::logical_not(q)), mtf::equal(n_of(w), 2));
-    }, [&] {
-      Host result;
-      for (std::size_t i = 0; i < n.size(); ++i) {
-        result.push_back((n[i] < 1 && !(y[i / static_cast<std::size_t>(a.extent())] > 0)) || n[i] == 2);
-      }
-      return result;
-    });
+    run(
+        "greater", [](const auto& p, const auto& q) { return mtf::greater(p, q); },
+        [](double p, double q) { return p > q; });
+    run(
+        "less_equal", [](const auto& p, const auto& q) { return mtf::less_equal(p, q); },
+        [](double p, double q) { return p <= q; });
+    run(
+        "greater_equal", [](const auto& p, const auto& q) { return mtf::greater_equal(p, q); },
+        [](double p, double q) { return p >= q; });
+    run(
+        "equal", [](const auto& p, const auto& q) { return mtf::equal(p, q); },
+        [](double p, double q) { return p == q; });
+    run(
+        "not_equal", [](const auto& p, const auto& q) { return mtf::not_equal(p, q); },
+        [](double p, double q) { return p != q; });
+    check_local(
+        pair, "logical",
+        [&](World& w) {
+          const auto p = mtf::less(n_of(w), 1);
+          const auto q = mtf::greater(y_of(w), 0);
+          return mtf::logical_or(mtf::logical_and(p, mtf::logical_not(q)), mtf::equal(n_of(w), 2));
+        },
+        [&] {
+          Host result;
+          for (std::size_t i = 0; i < n.size(); ++i) {
+            result.push_back((n[i] < 1 && !(y[i / static_cast<std::size_t>(a.extent())] > 0)) || n[i] == 2);
+          }
+          return result;
+        });
   });
 }
 
 TEST_CASE("floor_divide and mod have Python's signs") {
   World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const A few{8};
-  const auto run = [&]<class T>(T, const std::vector<T>& x, const std::vector<T>& y, const Host& quotients, const Host& rests) {
+  const auto run = [&]<class T>(T, const std::vector<T>& x, const std::vector<T>& y, const Host& quotients,
+                                const Host& rests) {
     const auto p = mtf::from_global<T>(w, x, few);
     const auto q = mtf::from_global<T>(w, y, few);
     check_close(host(mtf::floor_divide(p, q)), quotients, 0, "floor_divide");
     check_close(host(mtf::mod(p, q)), rests, 0, "mod");
   };
   constexpr auto least = std::numeric_limits<std::int32_t>::min();
-  run(std::int32_t{}, {7, -7, 7, -7, 6, -6, 5, least}, {2, 2, -2, -2, -3, 3, 0, -1}, {3, -4, -4, 3, -2, -2, 0, static_cast<double>(least)},
-      {1, 1, -1, -1, 0, 0, 0, 0});
-  run(std::int64_t{}, {7, -7, 1LL << 40, -(1LL << 40), 6, -6, 0, 1}, {2, 2, 3, 3, -3, 3, 5, -5}, {3, -4, 366503875925.0, -366503875926.0, -2, -2, 0, -1},
-      {1, 1, 1, 2, 0, 0, 0, -4});
-  run(double{}, {7, -7, 1, -1, 5.5, -5.5, -1, 1}, {2, 2, 0.1, 0.1, -2, -2, infinity, 0}, {3, -4, 9, -10, -3, 2, -1, infinity},
+  run(std::int32_t{}, {7, -7, 7, -7, 6, -6, 5, least}, {2, 2, -2, -2, -3, 3, 0, -1},
+      {3, -4, -4, 3, -2, -2, 0, static_cast<double>(least)}, {1, 1, -1, -1, 0, 0, 0, 0});
+  run(std::int64_t{}, {7, -7, 1LL << 40, -(1LL << 40), 6, -6, 0, 1}, {2, 2, 3, 3, -3, 3, 5, -5},
+      {3, -4, 366503875925.0, -366503875926.0, -2, -2, 0, -1}, {1, 1, 1, 2, 0, 0, 0, -4});
+  run(double{}, {7, -7, 1, -1, 5.5, -5.5, -1, 1}, {2, 2, 0.1, 0.1, -2, -2, infinity, 0},
+      {3, -4, 9, -10, -3, 2, -1, infinity},
       {1, 1, 0.09999999999999995, 0.1 - 0.09999999999999995, -0.5, -1.5, infinity, not_a_number});
   CHECK(std::signbit(host(mtf::mod(mtf::constant(w, 4.0), -2.0))[0]));
 }
@@ -238,20 +287,22 @@ TEST_CASE("floor_divide and mod under all layouts, with numbers on either side")
     const auto floor_of = [](double p, double q) { return std::floor(p / q); };
     const auto rest_of = [](double p, double q) { return p - q * std::floor(p / q); };
     const auto run = [&](const std::string& name, const auto& f, const auto& naive) {
-      check_local(pair, name, [&](World& w) { return f(n_of(w), m_of(w)); }, [&] {
-        Host result;
-        for (std::size_t i = 0; i < n.size(); ++i) result.push_back(naive(n[i], m[column(i)]));
-        return result;
-      });
-      check_local(pair, name + " by a number", [&](World& w) { return f(n_of(w), -7); }, [&] {
-        return each(n, [&](double e) { return naive(e, -7); });
-      });
-      check_local(pair, name + " of a number", [&](World& w) { return f(100, m_of(w)); }, [&] {
-        return each(m, [&](double e) { return naive(100, e); });
-      });
-      check_local(pair, name + " of doubles", [&](World& w) { return f(x_of(w), 0.75); }, [&] {
-        return each(x, [&](double e) { return naive(e, 0.75); });
-      });
+      check_local(
+          pair, name, [&](World& w) { return f(n_of(w), m_of(w)); },
+          [&] {
+            Host result;
+            for (std::size_t i = 0; i < n.size(); ++i) result.push_back(naive(n[i], m[column(i)]));
+            return result;
+          });
+      check_local(
+          pair, name + " by a number", [&](World& w) { return f(n_of(w), -7); },
+          [&] { return each(n, [&](double e) { return naive(e, -7); }); });
+      check_local(
+          pair, name + " of a number", [&](World& w) { return f(100, m_of(w)); },
+          [&] { return each(m, [&](double e) { return naive(100, e); }); });
+      check_local(
+          pair, name + " of doubles", [&](World& w) { return f(x_of(w), 0.75); },
+          [&] { return each(x, [&](double e) { return naive(e, 0.75); }); });
     };
     run("floor_divide", [](const auto& p, const auto& q) { return mtf::floor_divide(p, q); }, floor_of);
     run("mod", [](const auto& p, const auto& q) { return mtf::mod(p, q); }, rest_of);
@@ -259,38 +310,47 @@ TEST_CASE("floor_divide and mod under all layouts, with numbers on either side")
 }
 
 TEST_CASE("where under all layouts") {
-  for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "b:rows,cols", "c:rows", "a:rows;c:cols", "c:cols,rows"}, [](const Pair& pair) {
-    const auto condition = [](World& w) { return mtf::greater(normal(w, 4, c, a), 0); };
-    const Host chosen = host(condition(pair.alone));
-    const auto at = [&](std::int64_t i, std::int64_t l) { return chosen[static_cast<std::size_t>(l * a.extent() + i)] != 0; };
-    check_operation(pair, "where", [&](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b)); },
-                    [&](World& w, const auto& x, const auto& y) { return mtf::where(condition(w), x, y); },
-                    [&](const Host& x, const Host& y) {
-                      Host result;  // [a, b, c]
-                      for (std::int64_t i = 0; i < a.extent(); ++i) {
-                        for (std::int64_t j = 0; j < b.extent(); ++j) {
-                          for (std::int64_t l = 0; l < c.extent(); ++l) {
-                            result.push_back(at(i, l) ? x[static_cast<std::size_t>(i * b.extent() + j)] : y[static_cast<std::size_t>(j)]);
-                          }
-                        }
-                      }
-                      return result;
-                    });
-    check_operation(pair, "where with a number", [&](World& w) { return std::tuple(normal(w, 3, c)); },
-                    [&](World& w, const auto& z) { return mtf::where(condition(w), -2, z); },
-                    [&](const Host& z) {
-                      Host result;  // [c, a]
-                      for (std::int64_t l = 0; l < c.extent(); ++l) {
-                        for (std::int64_t i = 0; i < a.extent(); ++i) result.push_back(at(i, l) ? -2 : z[static_cast<std::size_t>(l)]);
-                      }
-                      return result;
-                    });
-    if (!legal(pair.world, {.items = {{a.name, 8}, {c.name, 8}}, .count = 2})) return;
-    watch_collectives(pair.world);
-    const auto x = mtf::where(condition(pair.world), 1.0, normal(pair.world, 5, a));
-    CHECK(collectives(pair.world).empty());
-    CHECK(difference(host(x), host(mtf::where(condition(pair.alone), 1.0, normal(pair.alone, 5, a)))) == 0);
-  });
+  for_each_layout(
+      {"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "b:rows,cols", "c:rows", "a:rows;c:cols",
+       "c:cols,rows"},
+      [](const Pair& pair) {
+        const auto condition = [](World& w) { return mtf::greater(normal(w, 4, c, a), 0); };
+        const Host chosen = host(condition(pair.alone));
+        const auto at = [&](std::int64_t i, std::int64_t l) {
+          return chosen[static_cast<std::size_t>(l * a.extent() + i)] != 0;
+        };
+        check_operation(
+            pair, "where", [&](World& w) { return std::tuple(normal(w, 1, a, b), normal(w, 2, b)); },
+            [&](World& w, const auto& x, const auto& y) { return mtf::where(condition(w), x, y); },
+            [&](const Host& x, const Host& y) {
+              Host result;  // [a, b, c]
+              for (std::int64_t i = 0; i < a.extent(); ++i) {
+                for (std::int64_t j = 0; j < b.extent(); ++j) {
+                  for (std::int64_t l = 0; l < c.extent(); ++l) {
+                    result.push_back(at(i, l) ? x[static_cast<std::size_t>(i * b.extent() + j)]
+                                              : y[static_cast<std::size_t>(j)]);
+                  }
+                }
+              }
+              return result;
+            });
+        check_operation(
+            pair, "where with a number", [&](World& w) { return std::tuple(normal(w, 3, c)); },
+            [&](World& w, const auto& z) { return mtf::where(condition(w), -2, z); },
+            [&](const Host& z) {
+              Host result;  // [c, a]
+              for (std::int64_t l = 0; l < c.extent(); ++l) {
+                for (std::int64_t i = 0; i < a.extent(); ++i)
+                  result.push_back(at(i, l) ? -2 : z[static_cast<std::size_t>(l)]);
+              }
+              return result;
+            });
+        if (!legal(pair.world, {.items = {{a.name, 8}, {c.name, 8}}, .count = 2})) return;
+        watch_collectives(pair.world);
+        const auto x = mtf::where(condition(pair.world), 1.0, normal(pair.world, 5, a));
+        CHECK(collectives(pair.world).empty());
+        CHECK(difference(host(x), host(mtf::where(condition(pair.alone), 1.0, normal(pair.alone, 5, a)))) == 0);
+      });
 }
 
 TEST_CASE("numerics: a branch that where does not take has no influence") {
@@ -302,9 +362,14 @@ TEST_CASE("numerics: a branch that where does not take has no influence") {
     check_close(host(y), {0, 7, 7, std::log(2.0), 7, 7, std::log(4.0), std::log(5.0)}, 1e-15, pair.place);
     const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
     check_close(host(dx), {1, 0, 0, 0.5, 0, 0, 0.25, 0.2}, 1e-15, pair.place);
-    const auto z = mtf::where(mtf::greater(x, 0), mtf::rsqrt(x), mtf::where(mtf::less(x, 0), mtf::reciprocal(x), mtf::sqrt(x)));
+    const auto z =
+        mtf::where(mtf::greater(x, 0), mtf::rsqrt(x), mtf::where(mtf::less(x, 0), mtf::reciprocal(x), mtf::sqrt(x)));
     const auto [dz] = mtf::gradients(mtf::reduce_sum(mtf::where(mtf::equal(x, 0), 0, z)), x);
-    check_close(host(dz), each(values, [](double e) { return e > 0 ? -0.5 * std::pow(e, -1.5) : e < 0 ? -1 / (e * e) : 0; }), 1e-15, pair.place);
+    check_close(host(dz),
+                each(values, [](double e) { return e > 0   ? -0.5 * std::pow(e, -1.5)
+                                                   : e < 0 ? -1 / (e * e)
+                                                           : 0; }),
+                1e-15, pair.place);
   });
 }
 
@@ -323,27 +388,35 @@ TEST_CASE("where keeps sums pending over the same axes, and completes others") {
   CHECK(collectives(w).empty());
   const Host got = host(both);
   CHECK(collectives(w) == std::vector<std::string>{"allreduce over rows of 8"});
-  CHECK(difference(got, host(run(alone, [&](const auto& x, const auto& y) { return mtf::where(taken(alone), x, y); }))) < 1e-12);
+  CHECK(difference(got, host(run(alone, [&](const auto& x, const auto& y) {
+                     return mtf::where(taken(alone), x, y);
+                   }))) < 1e-12);
 
   watch_collectives(w);
   const auto mixed = run(w, [&](const auto& x, const auto&) { return mtf::where(taken(w), x, 0.5); });
   CHECK(collectives(w) == std::vector<std::string>{"allreduce over rows of 8"});
-  CHECK(difference(host(mixed), host(run(alone, [&](const auto& x, const auto&) { return mtf::where(taken(alone), x, 0.5); }))) < 1e-12);
+  CHECK(difference(host(mixed), host(run(alone, [&](const auto& x, const auto&) {
+                     return mtf::where(taken(alone), x, 0.5);
+                   }))) < 1e-12);
 
   // The condition splits the result over the axis that the sums are pending over.
   const auto split = [](World& on) { return mtf::greater(normal(on, 3, c), 0); };
   watch_collectives(w);
   const auto whole = run(w, [&](const auto& x, const auto& y) { return mtf::where(split(w), x, y); });
   CHECK(collectives(w) == std::vector<std::string>{"allreduce over rows of 8", "allreduce over rows of 8"});
-  CHECK(difference(host(whole), host(run(alone, [&](const auto& x, const auto& y) { return mtf::where(split(alone), x, y); }))) < 1e-12);
+  CHECK(difference(host(whole), host(run(alone, [&](const auto& x, const auto& y) {
+                     return mtf::where(split(alone), x, y);
+                   }))) < 1e-12);
 }
 
 TEST_CASE("numbers that are no elements are errors") {
   World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   World other(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const auto n = integers(w, 1, 0, 9, a);
-  CHECK_THROWS_WITH_AS(mtf::less(n, 3000000000LL),
-                       "mtf: less: the number 3000000000 is no element of a tensor of int32; cast the tensor to a larger type", mtf::plan_error);
+  CHECK_THROWS_WITH_AS(
+      mtf::less(n, 3000000000LL),
+      "mtf: less: the number 3000000000 is no element of a tensor of int32; cast the tensor to a larger type",
+      mtf::plan_error);
   CHECK_THROWS_AS(mtf::maximum(n, std::uint32_t{4000000000U}), mtf::plan_error);
   CHECK_THROWS_AS(mtf::mod(n, -(1LL << 40)), mtf::plan_error);
   CHECK_THROWS_AS(mtf::where(mtf::less(n, 3), n, 1LL << 33), mtf::plan_error);

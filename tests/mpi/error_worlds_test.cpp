@@ -1,13 +1,13 @@
 // Errors that all ranks have alike: they name what is wrong, and every world stays usable.
-#include <mtf/mtf.hpp>
-
-#include <doctest/doctest.h>
-#include <mpi.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+#include <mpi.h>
+
+#include <mtf/mtf.hpp>
 
 namespace {
 
@@ -47,7 +47,8 @@ double sum(World& world, std::int64_t a, std::int64_t b) {
 
 TEST_CASE("a mesh of another size than the communicator: both numbers are named") {
   const int wrong = ranks() + 1;
-  const std::string text = thrown<std::invalid_argument>([&] { World world(MPI_COMM_WORLD, {.mesh = mesh_text(wrong, 3)}); });
+  const std::string text =
+      thrown<std::invalid_argument>([&] { World world(MPI_COMM_WORLD, {.mesh = mesh_text(wrong, 3)}); });
   CHECK(contains(text, std::to_string(ranks()) + " rank"));
   CHECK(contains(text, std::to_string(3 * wrong) + " processors"));
   CHECK(contains(text, "\"rows\":" + std::to_string(wrong)));
@@ -143,7 +144,8 @@ TEST_CASE("operands of two worlds are refused, and both worlds go on") {
   CHECK_THROWS_WITH_AS((void)(x + y), doctest::Contains("different worlds"), mtf::plan_error);
   CHECK_THROWS_WITH_AS((void)(y * x), doctest::Contains("different worlds"), mtf::plan_error);
   CHECK_THROWS_WITH_AS((void)mtf::einsum<A>(x, y), doctest::Contains("different worlds"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS((void)mtf::map([](double u, double v) { return u + v; }, x, y), doctest::Contains("different worlds"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)mtf::map([](double u, double v) { return u + v; }, x, y),
+                       doctest::Contains("different worlds"), mtf::plan_error);
   const auto w = mtf::variable<double>(one, "w", mtf::init::ones, A{ranks()}, B{ranks()});
   CHECK_THROWS_AS((void)(w + y), mtf::plan_error);
   CHECK_THROWS_AS(w.assign(y), mtf::plan_error);
@@ -165,7 +167,8 @@ TEST_CASE("hangs: an error in the middle of a step leaves no trace") {
   for (int round = 0; round < 3; ++round) {
     const auto loss = mtf::reduce_sum(mtf::square(w));
     const auto stranger = mtf::watch(mtf::ones<double>(world, B{2}));
-    CHECK_THROWS_WITH_AS((void)mtf::gradients(loss, stranger), doctest::Contains("does not depend on"), mtf::plan_error);
+    CHECK_THROWS_WITH_AS((void)mtf::gradients(loss, stranger), doctest::Contains("does not depend on"),
+                         mtf::plan_error);
     const auto [dw] = mtf::gradients(loss, w);  // the graph is still there
     CHECK(mtf::item(mtf::reduce_sum(dw)) == 4 * ranks());
     CHECK_THROWS_WITH_AS((void)mtf::gradients(loss, w), doctest::Contains("keep_graph"), mtf::plan_error);
@@ -181,7 +184,8 @@ TEST_CASE("a graph that was freed is refused also by a loss that uses only a par
   const auto [dw] = mtf::gradients(first, w);
   CHECK(mtf::item(mtf::reduce_sum(dw)) == 2 * 3 * 2 * ranks());
   // d(w^3)/dw through w alone would be w^2: a wrong number without an error.
-  CHECK_THROWS_WITH_AS((void)mtf::gradients(mtf::reduce_sum(h * w), w), doctest::Contains("keep_graph"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)mtf::gradients(mtf::reduce_sum(h * w), w), doctest::Contains("keep_graph"),
+                       mtf::plan_error);
   // A loss that does not use it is not concerned.
   const auto [again] = mtf::gradients(mtf::reduce_sum(mtf::square(w)), w);
   CHECK(mtf::item(mtf::reduce_sum(again)) == 2 * 3 * 2 * ranks());

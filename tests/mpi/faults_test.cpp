@@ -1,7 +1,7 @@
 // What has broken systems like this one, by family; docs/tests.md maps the families to these tests and to others.
-#include "support.hpp"
-
 #include <array>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -16,14 +16,14 @@ void as_on_one_rank(std::initializer_list<std::string_view> layouts, double tole
   for_each_layout(layouts, [&](const Pair& pair) {
     if (expected.empty()) expected = run(pair.alone);
     const std::vector<Host> results = run(pair.world);
-    for (std::size_t i = 0; i < expected.size(); ++i) check_close(results[i], expected[i], tolerance, fmt::format("{}, result {}", pair.place, i));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      check_close(results[i], expected[i], tolerance, fmt::format("{}, result {}", pair.place, i));
   });
 }
 template <class... Gs>
 std::vector<Host> hosts(const std::tuple<Gs...>& gradients) {
   return std::apply([](const auto&... g) { return std::vector<Host>{host(g)...}; }, gradients);
 }
-
 
 }  // namespace
 
@@ -84,7 +84,8 @@ TEST_CASE("gradients under a layout: the weight of a norm that every rank holds 
     const auto loss = weighted_sum(mtf::square(norm(x)));
     const auto gradients = mtf::gradients_of_variables(w, loss);
     std::vector<Host> results;
-    for (const auto& value : gradients.values) results.push_back(mtf::detail::gather_to_host<double>(w.engine(), *value));
+    for (const auto& value : gradients.values)
+      results.push_back(mtf::detail::gather_to_host<double>(w.engine(), *value));
     return results;
   });
 }
@@ -131,13 +132,15 @@ TEST_CASE("gradients under a layout: a padding id on a split vocabulary silences
     const auto table = mtf::watch(normal(w, 1, v, c));
     const auto rows = mtf::gather<V>(table, mtf::from_global<std::int32_t>(w, Ids{-1, 0, 15, 8, -1, 7, 16, 8}, a));
     const Host y = host(rows);
-    for (std::size_t i = 0; i < 8; ++i) CHECK((y[i] == 0 && y[32 + i] == 0 && y[48 + i] == 0 && y[8 + i] != 0 && y[56 + i] == y[24 + i]));
+    for (std::size_t i = 0; i < 8; ++i)
+      CHECK((y[i] == 0 && y[32 + i] == 0 && y[48 + i] == 0 && y[8 + i] != 0 && y[56 + i] == y[24 + i]));
     const auto [d] = mtf::gradients(weighted_sum(mtf::square(rows)), table);
     return std::vector<Host>{y, host(d)};
   });
 }
 
-TEST_CASE("hangs: a rank whose part of a table no id names, or whose rows are all padding, takes part in every collective") {
+TEST_CASE(
+    "hangs: a rank whose part of a table no id names, or whose rows are all padding, takes part in every collective") {
   for (const std::string& mesh : meshes()) {
     World w(MPI_COMM_WORLD, {.mesh = mesh, .layout = "v:rows,cols"});
     const auto table = mtf::watch(normal(w, 1, v, c));
@@ -158,7 +161,8 @@ TEST_CASE("names and einsum: a product of six factors") {
     const auto x5 = normal(w, 5, b);
     const auto x6 = mtf::watch(normal(w, 6, a));
     const auto y = mtf::einsum<B, A>(x1, x2, x3, x4, x5, x6);
-    check_close(host(y), host(mtf::einsum<B, A>(mtf::einsum<A, C>(x1, x2) * x3, x4) * x5 * x6), 1e-12, "the product in steps");
+    check_close(host(y), host(mtf::einsum<B, A>(mtf::einsum<A, C>(x1, x2) * x3, x4) * x5 * x6), 1e-12,
+                "the product in steps");
     std::vector<Host> results = hosts(mtf::gradients(weighted_sum(y), x1, x4, x6));
     results.push_back(host(y));
     return results;
@@ -174,11 +178,15 @@ TEST_CASE("names and einsum: a product in between that is no tensor is one error
   };
   using E = World::engine_type;
   const auto array = [&](std::string_view letters) {
-    return mtf::Array{mtf::untyped::random<E, double>(w.engine(), w.engine().place(shape(letters)), mtf::seed{1}, mtf::Distribution::normal, 0, 1), {}};
+    return mtf::Array{mtf::untyped::random<E, double>(w.engine(), w.engine().place(shape(letters)), mtf::seed{1},
+                                                      mtf::Distribution::normal, 0, 1),
+                      {}};
   };
   // The first two have no dim in common, and the third needs them all: 14 dims in between.
   const std::array<mtf::Array, 3> far{array("cdefghi"), array("jklmnop"), array("cdefghi")};
-  const auto einsum = [&](std::span<const mtf::Array> xs) { return mtf::untyped::einsum<E, double>(w.engine(), xs, shape("jklmnop")); };
+  const auto einsum = [&](std::span<const mtf::Array> xs) {
+    return mtf::untyped::einsum<E, double>(w.engine(), xs, shape("jklmnop"));
+  };
   watch_collectives(w);
   CHECK_THROWS_WITH_AS((void)einsum(far), doctest::Contains("14 dims"), mtf::plan_error);
   const std::array<mtf::Array, 3> near{far[0], far[2], far[1]};
@@ -206,7 +214,8 @@ TEST_CASE("names and einsum: a dim that one operand has alone is summed, or kept
 
 TEST_CASE("numerics: a row of logits that is all -inf has loss 0 and gradient 0, and leaves the others alone") {
   for_each_layout({"", "v:rows", "a:rows;v:cols", "v:rows,cols"}, [](const Pair& pair) {
-    for (const mtf::CrossEntropyOptions& options : {mtf::CrossEntropyOptions{}, mtf::CrossEntropyOptions{.z_loss = 0.1, .label_smoothing = 0.2}}) {
+    for (const mtf::CrossEntropyOptions& options :
+         {mtf::CrossEntropyOptions{}, mtf::CrossEntropyOptions{.z_loss = 0.1, .label_smoothing = 0.2}}) {
       const auto run = [&](World& w, bool masked) {
         Host values = host(normal(w, 1, a, v));
         for (std::size_t j = 0; masked && j < 16; ++j) values[3 * 16 + j] = -HUGE_VAL;
@@ -264,9 +273,12 @@ TEST_CASE("numerics: the language model runs in bfloat16, near the one in double
   };
   const auto run = []<class T>(World& w, std::type_identity<T>) {
     const Dims dims;
-    const mtf::LanguageModel<World, T, Dims> model(w, dims, {.layers = 1, .zero_is_padding = true}, mtf::Scope("model"));
-    const auto tokens = mtf::random_uniform_of<std::int32_t>(w, mtf::seed{1} / "tokens", 0, 16, dims.batch, dims.length);
-    const auto targets = mtf::random_uniform_of<std::int32_t>(w, mtf::seed{1} / "targets", 0, 16, dims.batch, dims.length);
+    const mtf::LanguageModel<World, T, Dims> model(w, dims, {.layers = 1, .zero_is_padding = true},
+                                                   mtf::Scope("model"));
+    const auto tokens =
+        mtf::random_uniform_of<std::int32_t>(w, mtf::seed{1} / "tokens", 0, 16, dims.batch, dims.length);
+    const auto targets =
+        mtf::random_uniform_of<std::int32_t>(w, mtf::seed{1} / "targets", 0, 16, dims.batch, dims.length);
     const auto loss = model.loss(tokens, targets, true, mtf::seed{2});
     static_assert(std::same_as<mtf::element_of<decltype(loss)>, mtf::computed<T>>);
     std::vector<Host> results{host(loss)};
@@ -280,11 +292,13 @@ TEST_CASE("numerics: the language model runs in bfloat16, near the one in double
   World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const std::vector<Host> expected = run(alone, std::type_identity<double>{});
   for (const std::string_view layout : {"", "batch:rows", "vocab:cols"}) {
-    World w(MPI_COMM_WORLD, {.mesh = mesh_text(ranks() > 4 ? 2 : 1, ranks() > 4 ? ranks() / 2 : ranks()), .layout = layout});
+    World w(MPI_COMM_WORLD,
+            {.mesh = mesh_text(ranks() > 4 ? 2 : 1, ranks() > 4 ? ranks() / 2 : ranks()), .layout = layout});
     const std::vector<Host> results = run(w, std::type_identity<Bf>{});
     check_close(results[0], expected[0], 0.02, "loss");
     CHECK(results.size() == expected.size());
-    // About ten roundings of 2^-8 on the way to a gradient. Not element by element: a hidden unit near 0 may be off in one and on in the other.
+    // About ten roundings of 2^-8 on the way to a gradient. Not element by element: a hidden unit near 0 may be off in
+    // one and on in the other.
     for (std::size_t i = 1; i < results.size(); ++i) {
       double apart = 0, whole = 0;
       for (std::size_t j = 0; j < expected[i].size(); ++j) {
@@ -309,7 +323,8 @@ TEST_CASE("random numbers: whole numbers in an interval, the same on every mesh 
   World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   // 24,000 draws of 8 numbers: each about 3,000 times, with a standard deviation of 51.
   std::array<int, 8> count{};
-  for (const std::int32_t x : mtf::to_host(mtf::random_uniform_of<std::int32_t>(alone, mtf::seed{9}, -3, 5, K{24000}))) {
+  for (const std::int32_t x :
+       mtf::to_host(mtf::random_uniform_of<std::int32_t>(alone, mtf::seed{9}, -3, 5, K{24000}))) {
     REQUIRE((x >= -3 && x < 5));
     ++count[static_cast<std::size_t>(x + 3)];
   }
@@ -318,13 +333,16 @@ TEST_CASE("random numbers: whole numbers in an interval, the same on every mesh 
   constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   int negative = 0, odd = 0;
-  for (const std::int64_t x : mtf::to_host(mtf::random_uniform_of<std::int64_t>(alone, mtf::seed{9}, least, most, K{2400}))) {
+  for (const std::int64_t x :
+       mtf::to_host(mtf::random_uniform_of<std::int64_t>(alone, mtf::seed{9}, least, most, K{2400}))) {
     negative += x < 0 ? 1 : 0;
     odd += x % 2 != 0 ? 1 : 0;
   }
   CHECK(std::abs(negative - 1200) < 200);
   CHECK(std::abs(odd - 1200) < 200);
   CHECK(mtf::to_host(mtf::random_uniform_of<std::int32_t>(alone, mtf::seed{9}, 7, 8, C{4})) == Ids(4, 7));
-  CHECK_THROWS_WITH_AS((void)mtf::random_uniform_of<std::int32_t>(alone, mtf::seed{9}, 5, 5, a), doctest::Contains("[5, 5) is empty"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS((void)mtf::random_uniform_of<std::int32_t>(alone, mtf::seed{9}, 0, most, a), doctest::Contains("no int32"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)mtf::random_uniform_of<std::int32_t>(alone, mtf::seed{9}, 5, 5, a),
+                       doctest::Contains("[5, 5) is empty"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)mtf::random_uniform_of<std::int32_t>(alone, mtf::seed{9}, 0, most, a),
+                       doctest::Contains("no int32"), mtf::plan_error);
 }

@@ -82,7 +82,8 @@ TEST_CASE("an x without influence is an error by name, or zeros if asked for") {
     CHECK_THROWS_WITH_AS(mtf::gradients(loss, used, unused), doctest::Contains("\"module/unused\""), mtf::plan_error);
     CHECK_THROWS_AS(mtf::gradients(loss, stranger), mtf::plan_error);
     const mtf::GradientOptions options{.when_unused = mtf::unused::zeros};
-    const auto [du, dn, ds] = mtf::gradients(options, loss, used, unused, stranger);  // the errors left the graph as it was
+    const auto [du, dn, ds] =
+        mtf::gradients(options, loss, used, unused, stranger);  // the errors left the graph as it was
     check_close(host(du), times(host(used), 2), 1e-14, "used");
     CHECK(host(dn) == Host(static_cast<std::size_t>(a.extent() * k.extent()), 0));
     CHECK(host(ds) == Host(static_cast<std::size_t>(k.extent()), 0));
@@ -90,7 +91,8 @@ TEST_CASE("an x without influence is an error by name, or zeros if asked for") {
     const auto all = mtf::gradients_of_variables(w, mtf::reduce_sum(mtf::square(used)));
     CHECK(all.variables.size() == 2);
     CHECK(all.variables[1]->path.view() == "module/unused");
-    CHECK(mtf::detail::gather_to_host<double>(w.engine(), *all.value(1)) == Host(static_cast<std::size_t>(a.extent() * k.extent()), 0));
+    CHECK(mtf::detail::gather_to_host<double>(w.engine(), *all.value(1)) ==
+          Host(static_cast<std::size_t>(a.extent() * k.extent()), 0));
   });
 }
 
@@ -158,7 +160,9 @@ TEST_CASE("long chains are differentiated and released without recursion") {
     const auto [dx] = mtf::gradients(mtf::reduce_sum(chain(2000)), x);
     CHECK(mtf::to_host(dx)[0] == doctest::Approx(std::pow(1 + 1e-9, 2000)));
   }
-  { const auto forgotten = chain(200000); }  // never differentiated
+  {
+    const auto forgotten = chain(200000);
+  }  // never differentiated
   {
     const auto kept = chain(100000);
     const auto [dx] = mtf::gradients({.keep = mtf::keep_graph::yes}, mtf::reduce_sum(kept), x);

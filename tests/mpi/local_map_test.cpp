@@ -5,7 +5,8 @@ using namespace support;
 
 namespace {
 
-const std::initializer_list<std::string_view> layouts{"", "a:rows", "k:cols", "a:rows;k:cols", "a:rows,cols", "k:rows,cols", "b:rows;a:cols", "a:cols;k:rows"};
+const std::initializer_list<std::string_view> layouts{
+    "", "a:rows", "k:cols", "a:rows;k:cols", "a:rows,cols", "k:rows,cols", "b:rows;a:cols", "a:cols;k:rows"};
 
 /// y[a, k] = x[a, k] (1 + i) + w[k] (2 + j), i and j being global indices.
 struct Affine {
@@ -17,7 +18,8 @@ struct Affine {
     const std::int64_t i0 = y.begin[0];
     const std::int64_t j0 = y.begin[1];
     using T = typename decltype(y.view)::non_const_value_type;
-    Kokkos::parallel_for("affine", Kokkos::MDRangePolicy<Space, Kokkos::Rank<2>>(space, {0, 0}, {out.extent(0), out.extent(1)}),
+    Kokkos::parallel_for("affine",
+                         Kokkos::MDRangePolicy<Space, Kokkos::Rank<2>>(space, {0, 0}, {out.extent(0), out.extent(1)}),
                          [=](std::size_t i, std::size_t j) {
                            out(i, j) = in(i, j) * in(i, j) * T(1.0 + static_cast<double>(i0) + static_cast<double>(i)) +
                                        row(j) * T(2.0 + static_cast<double>(j0) + static_cast<double>(j)) * in(i, j);
@@ -70,7 +72,9 @@ TEST_CASE("local_map: offsets are global, a pointwise gradient is derived") {
   for_each_layout(layouts, [&](const Pair& pair) {
     check_operation(
         pair, "affine", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k)); },
-        [](World&, const auto& x, const auto& w) { return mtf::local_map(mtf::local_result<double>(a, k), Affine{}, mtf::pointwise, x, w); },
+        [](World&, const auto& x, const auto& w) {
+          return mtf::local_map(mtf::local_result<double>(a, k), Affine{}, mtf::pointwise, x, w);
+        },
         [](const Host& x, const Host& w) {
           Host y(x.size());
           for (std::size_t i = 0; i < 8; ++i) {
@@ -120,7 +124,9 @@ TEST_CASE("local_map: the sum is pending: one allreduce at first use, none befor
   CHECK(joined(collectives(w)) == "allreduce over cols of 8; allreduce over cols of 8");
   // Data of the program's own, summed over a named axis.
   const double mine = w.rank() + 1;
-  const auto fill = [mine](const auto& space, const auto& out, const auto&) { Kokkos::deep_copy(space, out.view, mine); };
+  const auto fill = [mine](const auto& space, const auto& out, const auto&) {
+    Kokkos::deep_copy(space, out.view, mine);
+  };
   const auto total = mtf::local_map(mtf::local_result<double>().summed_over("cols"), fill, mtf::constant(w, 0.0));
   CHECK(mtf::item(total) == ranks() * (ranks() + 1) / 2);
 }
@@ -130,12 +136,19 @@ TEST_CASE("local_map: declarations that cannot be right are errors by dim and ax
   const auto x = normal(w, 1, a, k);
   const auto other = normal(w, 2, k);
   const auto result = mtf::local_result<double>(a);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result, Product{}, x, other), doctest::Contains("dim \"k\" of an input is split over axis \"cols\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("depth"), Product{}, x, other), doctest::Contains("\"depth\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("rows").summed<K>(), Product{}, x, other), doctest::Contains("splits dim \"a\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, C>(), Product{}, x, other), doctest::Contains("\"c\" is in no input"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, A>(), Product{}, x, other), doctest::Contains("\"a\" is summed and also"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(mtf::local_result<double>(b).summed<K>(), Product{}, x, other), doctest::Contains("\"cols\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K>(), Product{}, mtf::watch(x), other), doctest::Contains("gradient"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result, Product{}, x, other),
+                       doctest::Contains("dim \"k\" of an input is split over axis \"cols\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("depth"), Product{}, x, other), doctest::Contains("\"depth\""),
+                       mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed_over("rows").summed<K>(), Product{}, x, other),
+                       doctest::Contains("splits dim \"a\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, C>(), Product{}, x, other),
+                       doctest::Contains("\"c\" is in no input"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K, A>(), Product{}, x, other),
+                       doctest::Contains("\"a\" is summed and also"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(mtf::local_result<double>(b).summed<K>(), Product{}, x, other),
+                       doctest::Contains("\"cols\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::local_map(result.summed<K>(), Product{}, mtf::watch(x), other),
+                       doctest::Contains("gradient"), mtf::plan_error);
   CHECK(mtf::local_map(result.summed_over("cols"), Product{}, x, other).shape()[0].extent == 8);
 }

@@ -1,21 +1,23 @@
 // Training steps in parts: the same step, less memory, no more allreduces of gradients.
+#include <optional>
+
 #include "support.hpp"
 #include "world_news.hpp"
-
-#include <optional>
 
 using namespace support;
 
 namespace {
 
 const A batch{48};  // of the whole; parts are smaller
-const std::initializer_list<std::string_view> layouts{"", "a:rows", "k:cols", "a:rows;k:cols", "b:rows,cols", "a:cols;b:rows"};
+const std::initializer_list<std::string_view> layouts{
+    "", "a:rows", "k:cols", "a:rows;k:cols", "b:rows,cols", "a:cols;b:rows"};
 
 struct Model {
   mtf::Variable<World, double, K, B> w;
   mtf::Variable<World, double, B> bias;
   explicit Model(World& world)
-      : w(mtf::variable<double>(world, "w", mtf::init::normal(0.3), k, b)), bias(mtf::variable<double>(world, "bias", mtf::init::normal(0.3), b)) {}
+      : w(mtf::variable<double>(world, "w", mtf::init::normal(0.3), k, b)),
+        bias(mtf::variable<double>(world, "bias", mtf::init::normal(0.3), b)) {}
   template <class X>
   auto operator()(const X& x) const {
     const auto h = mtf::tanh(mtf::einsum<A, B>(x, w) + bias);
@@ -70,7 +72,8 @@ TEST_CASE("a step in parts is the step of the whole batch, dropout included, und
       expected = whole_step(alone);
     }
     for (const std::int64_t rows : {48, 24, 16, 8}) {
-      World world(MPI_COMM_WORLD, {.mesh = fmt::format("rows:{};cols:{}", pair.world.mesh().axes[0].size, pair.world.mesh().axes[1].size),
+      World world(MPI_COMM_WORLD, {.mesh = fmt::format("rows:{};cols:{}", pair.world.mesh().axes[0].size,
+                                                       pair.world.mesh().axes[1].size),
                                    .layout = pair.place.substr(pair.place.find("layout ") + 7)});
       if (!legal(world, mtf::Shape(A{rows}).value())) {
         CHECK_THROWS_AS(step_in_parts(world, rows), mtf::plan_error);
@@ -119,11 +122,13 @@ TEST_CASE("one allreduce for each variable and one of the loss, however many par
     const auto x = normal(world, 1, batch, k);
     watch_collectives(world);
     const auto [gradients, loss] = mtf::serialize_training_step(
-        world, A{rows}, [&](mtf::Microbatch part, const auto& u) { return mtf::reduce_mean(mtf::square(model(u))) / part.count; }, x);
+        world, A{rows},
+        [&](mtf::Microbatch part, const auto& u) { return mtf::reduce_mean(mtf::square(model(u))) / part.count; }, x);
     CHECK(collectives(world).empty());
     mtf::Sgd<World, double>(world).apply(gradients, 0.1);
     (void)mtf::item(loss);
-    CHECK(joined(collectives(world)) == "allreduce over rows of 384; allreduce over rows of 16; allreduce over rows of 1");
+    CHECK(joined(collectives(world)) ==
+          "allreduce over rows of 384; allreduce over rows of 16; allreduce over rows of 1");
   }
 }
 
@@ -135,7 +140,8 @@ TEST_CASE("parts need less memory") {
     world.engine().pool().reset_peak();
     const std::int64_t before = world.engine().pool().live_bytes();
     (void)mtf::serialize_training_step(
-        world, A{rows}, [&](mtf::Microbatch part, const auto& u) { return mtf::reduce_mean(mtf::square(model(u))) / part.count; }, x);
+        world, A{rows},
+        [&](mtf::Microbatch part, const auto& u) { return mtf::reduce_mean(mtf::square(model(u))) / part.count; }, x);
     return world.engine().pool().peak_bytes() - before;
   };
   CHECK(peak(64) * 6 < peak(1024));
@@ -147,14 +153,22 @@ TEST_CASE("what cannot be split, and variables without a gradient, are errors by
   const auto x = normal(world, 1, batch, k);
   const auto loss = [&](mtf::Microbatch, const auto& u) { return mtf::reduce_mean(model(u)); };
   CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{32}, loss, x), doctest::Contains("48"), mtf::plan_error);
-  if (ranks() > 1) CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{1}, loss, x), doctest::Contains("\"a\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, loss, mtf::watch(x)), doctest::Contains("inside the function"), mtf::plan_error);
+  if (ranks() > 1)
+    CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{1}, loss, x), doctest::Contains("\"a\""),
+                         mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, loss, mtf::watch(x)),
+                       doctest::Contains("inside the function"), mtf::plan_error);
   const auto two = [&](mtf::Microbatch, const auto& u, const auto&) { return mtf::reduce_mean(model(u)); };
-  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, two, x, normal(world, 2, A{32})), doctest::Contains("extents 48 and 32"), mtf::plan_error);
-  const auto nested = [&](mtf::Microbatch, const auto& u) { return std::get<1>(mtf::serialize_training_step(world, A{8}, loss, u)) + mtf::reduce_mean(model(u)); };
-  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, nested, x), doctest::Contains("nest"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, two, x, normal(world, 2, A{32})),
+                       doctest::Contains("extents 48 and 32"), mtf::plan_error);
+  const auto nested = [&](mtf::Microbatch, const auto& u) {
+    return std::get<1>(mtf::serialize_training_step(world, A{8}, loss, u)) + mtf::reduce_mean(model(u));
+  };
+  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, nested, x), doctest::Contains("nest"),
+                       mtf::plan_error);
   [[maybe_unused]] const auto spare = mtf::variable<double>(world, "module/spare", mtf::init::ones, b);
-  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, loss, x), doctest::Contains("\"module/spare\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::serialize_training_step(world, A{8}, loss, x), doctest::Contains("\"module/spare\""),
+                       mtf::plan_error);
   const auto [gradients, value] = mtf::serialize_training_step(world, A{8}, loss, mtf::unused::zeros, x);
   CHECK(!gradients.values[2]);
   CHECK(std::isfinite(mtf::item(value)));
@@ -164,17 +178,21 @@ TEST_CASE("what cannot be split, and variables without a gradient, are errors by
   }());
 }
 
-TEST_CASE("a warmed-up step in parts, run again and in bfloat16, takes no memory from Kokkos and calls no operator new") {
+TEST_CASE(
+    "a warmed-up step in parts, run again and in bfloat16, takes no memory from Kokkos and calls no operator new") {
   for (const std::string_view layout : {"", "a:rows", "a:rows;b:cols", "k:cols"}) {
-    World world(MPI_COMM_WORLD, {.mesh = ranks() % 2 == 0 ? mesh_text(ranks() / 2, 2) : mesh_text(1, 1), .layout = layout});
-    const auto w = mtf::variable<mtf::ElementTypes<float, float, mtf::bfloat16>>(world, "w", mtf::init::normal(0.1), k, b);
+    World world(MPI_COMM_WORLD,
+                {.mesh = ranks() % 2 == 0 ? mesh_text(ranks() / 2, 2) : mesh_text(1, 1), .layout = layout});
+    const auto w =
+        mtf::variable<mtf::ElementTypes<float, float, mtf::bfloat16>>(world, "w", mtf::init::normal(0.1), k, b);
     mtf::Adam<World, float> adam(world);
     const auto step = [&](std::uint64_t number) {
       const auto x = mtf::random_normal_of<mtf::bfloat16>(world, mtf::seed{number}, 0, 1, batch, k);
       const auto [gradients, loss] = mtf::serialize_training_step(
           world, A{24},
           [&](mtf::Microbatch part, const auto& u) {
-            const auto y = mtf::recompute([w](const auto& input) { return mtf::softmax<B>(mtf::einsum<A, B>(input, w)); }, u);
+            const auto y =
+                mtf::recompute([w](const auto& input) { return mtf::softmax<B>(mtf::einsum<A, B>(input, w)); }, u);
             return mtf::reduce_mean(mtf::square(mtf::clip_activation_gradient(mtf::cast<float>(y), 0.1))) / part.count;
           },
           x);

@@ -27,7 +27,9 @@ void for_worlds(std::string_view layout, const Body& body) {
 }
 std::int64_t rows(const World& world) { return world.mesh().axes[0].size; }
 std::int64_t cols(const World& world) { return world.mesh().axes[1].size; }
-std::string all_reduce(const char* axes, std::int64_t count) { return fmt::format("allreduce over {} of {}", axes, count); }
+std::string all_reduce(const char* axes, std::int64_t count) {
+  return fmt::format("allreduce over {} of {}", axes, count);
+}
 
 }  // namespace
 
@@ -51,8 +53,10 @@ TEST_CASE("the reference's lazy sums") {
   Host elements(8);
   for (std::size_t i = 0; i < 8; ++i) elements[i] = static_cast<double>(i);
   const auto x = mtf::from_global<double>(w, elements, B{2}, K{4});
-  CHECK(sent_by(w, [&] { CHECK(host(mtf::reduce_sum<K>(x) + mtf::reduce_sum<K>(x * 2.0)) == Host{18, 66}); }) == Lines{"allreduce over p of 2"});
-  CHECK(sent_by(w, [&] { CHECK(host(mtf::reduce_sum<K>(x) * mtf::reduce_sum<K>(x * 2.0)) == Host{72, 968}); }).size() == 2);
+  CHECK(sent_by(w, [&] { CHECK(host(mtf::reduce_sum<K>(x) + mtf::reduce_sum<K>(x * 2.0)) == Host{18, 66}); }) ==
+        Lines{"allreduce over p of 2"});
+  CHECK(sent_by(w, [&] { CHECK(host(mtf::reduce_sum<K>(x) * mtf::reduce_sum<K>(x * 2.0)) == Host{72, 968}); }).size() ==
+        2);
   Host weights(24);
   for (std::size_t i = 0; i < 24; ++i) weights[i] = static_cast<double>(i);
   const auto y = mtf::from_global<double>(w, weights, K{4}, V{6});
@@ -61,7 +65,9 @@ TEST_CASE("the reference's lazy sums") {
 
 TEST_CASE("sums over different axes are completed one by one") {
   for_worlds("k:cols;c:rows", [](World& w, World& alone) {
-    const auto run = [](World& world) { return mtf::reduce_sum<K>(normal(world, 1, a, k)) + mtf::reduce_sum<C>(normal(world, 2, a, c)); };
+    const auto run = [](World& world) {
+      return mtf::reduce_sum<K>(normal(world, 1, a, k)) + mtf::reduce_sum<C>(normal(world, 2, a, c));
+    };
     CHECK(sent_by(w, [&] { (void)run(w); }) == Lines{all_reduce("cols", 8), all_reduce("rows", 8)});
     check_close(host(run(w)), host(run(alone)), 1e-13, "sum");
     // A sum over both at once is one allreduce.
@@ -88,7 +94,8 @@ TEST_CASE("scaling, dropout, reductions, broadcasts and free reshapes keep a sum
     const Host spread = host(std::get<2>(results));
     CHECK(sent_by(w, [&] { results = run(w); }).empty());
     // The mean is over a, too, which rows split.
-    CHECK(sent_by(w, [&] { check_close(host(std::get<0>(results)), mean, 1e-13, "mean"); }) == Lines{all_reduce("rows,cols", 1)});
+    CHECK(sent_by(w, [&] { check_close(host(std::get<0>(results)), mean, 1e-13, "mean"); }) ==
+          Lines{all_reduce("rows,cols", 1)});
     const Lines of_sum = sent_by(w, [&] { check_close(host(std::get<1>(results)), sum, 1e-13, "sum"); });
     CHECK(of_sum == Lines{all_reduce("cols", 32 / rows(w)), "allgather over rows of 32"});
     check_close(host(std::get<2>(results)), spread, 1e-13, "broadcast");
@@ -103,12 +110,14 @@ TEST_CASE("what is not linear completes a sum, once for all who hold it") {
       const auto squares = mtf::square(product);
       const auto more = mtf::exp(same_data);
       const auto shifted = product + 1.0;
-      return std::vector<Host>{host(squares), host(more), host(shifted), host(mtf::einsum<A>(product, normal(world, 3, b))), host(product)};
+      return std::vector<Host>{host(squares), host(more), host(shifted),
+                               host(mtf::einsum<A>(product, normal(world, 3, b))), host(product)};
     };
     std::vector<Host> results;
     CHECK(sent_by(w, [&] { results = run(w); }) == Lines{all_reduce("cols", 128)});
     const std::vector<Host> expected = run(alone);
-    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-13, "result " + std::to_string(i));
+    for (std::size_t i = 0; i < results.size(); ++i)
+      check_close(results[i], expected[i], 1e-13, "result " + std::to_string(i));
     // A narrowing cast rounds the sum, not the parts.
     const auto narrow = mtf::cast<float>(mtf::einsum<A>(normal(w, 1, a, k), normal(w, 2, k)));
     CHECK(narrow.array().value->pending().empty());
@@ -163,7 +172,8 @@ TEST_CASE("a sum of which a slice is used is reduce-scattered, and the whole is 
     check_close(host(mtf::reduce_sum<A>(fourth)), host(mtf::reduce_sum<A>(sum_of(alone))), 1e-13, "reduced");
     const auto fifth = sum_of(w);
     slice = mtf::rename<B, V>(fifth);
-    check_close(host(mtf::dropout(fifth, 0.5, mtf::seed{1})), host(mtf::dropout(sum_of(alone), 0.5, mtf::seed{1})), 1e-13, "dropout");
+    check_close(host(mtf::dropout(fifth, 0.5, mtf::seed{1})), host(mtf::dropout(sum_of(alone), 0.5, mtf::seed{1})),
+                1e-13, "dropout");
     const auto sixth = sum_of(w);
     slice = mtf::rename<B, V>(sixth);
     check_close(host(mtf::broadcast(sixth, C{2})), host(mtf::broadcast(sum_of(alone), C{2})), 1e-13, "broadcast");
@@ -252,12 +262,14 @@ TEST_CASE("ten microbatches cost one allreduce for each variable, and give the g
     CHECK(std::count(forward.begin(), forward.end(), all_reduce("cols", 128 / rows(w))) == 10);
     CHECK(forward.size() == 10);
     mtf::Sgd<World, double> sgd(w, 0.9);
-    CHECK(sent_by(w, [&] { sgd.apply(sum, 0.1); }) == Lines{all_reduce("rows", 128 / cols(w)), all_reduce("rows", 128 / cols(w))});
+    CHECK(sent_by(w, [&] { sgd.apply(sum, 0.1); }) ==
+          Lines{all_reduce("rows", 128 / cols(w)), all_reduce("rows", 128 / cols(w))});
     const mtf::VariableGradients expected = run(alone);
     mtf::Sgd<World, double>(alone, 0.9).apply(expected, 0.1);
     for (std::size_t i = 0; i < 2; ++i) {
       check_close(mtf::detail::gather_to_host<double>(w.engine(), *sum.variables[i]->leaf.value),
-                  mtf::detail::gather_to_host<double>(alone.engine(), *expected.variables[i]->leaf.value), 1e-12, "variable after the step");
+                  mtf::detail::gather_to_host<double>(alone.engine(), *expected.variables[i]->leaf.value), 1e-12,
+                  "variable after the step");
     }
     for (const auto& state : alone.registry().all()) CHECK(w.registry().find(state->path.view()) != nullptr);
   });
@@ -293,7 +305,8 @@ TEST_CASE("an operand that is used twice in one operation, and a sum beside itse
     };
     const std::vector<Host> results = run(w);
     const std::vector<Host> expected = run(alone);
-    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-12, "result " + std::to_string(i));
+    for (std::size_t i = 0; i < results.size(); ++i)
+      check_close(results[i], expected[i], 1e-12, "result " + std::to_string(i));
   });
 }
 
@@ -310,15 +323,17 @@ TEST_CASE("a sum that meets a dim split over its own axis is completed") {
   for_worlds("a:rows;k:rows;c:cols", [](World& w, World& alone) {
     const auto run = [](World& world) {
       const auto x = mtf::watch(normal(world, 1, a, b));
-      const auto y = mtf::reduce_mean<A>(x);                                       // pending over rows
+      const auto y = mtf::reduce_mean<A>(x);                                      // pending over rows
       const auto z = mtf::broadcast(mtf::reduce_sum<K>(normal(world, 2, k)), a);  // and here a is split over them
-      const auto loss = mtf::reduce_sum(mtf::square(mtf::einsum<K>(y, normal(world, 3, b, k)))) + mtf::reduce_sum(z * mtf::reduce_sum<B>(x));
+      const auto loss = mtf::reduce_sum(mtf::square(mtf::einsum<K>(y, normal(world, 3, b, k)))) +
+                        mtf::reduce_sum(z * mtf::reduce_sum<B>(x));
       const auto [dx] = mtf::gradients(loss, x);  // y's gradient is pending over rows, x is split over them
       return std::vector<Host>{host(dx), host(z), host(y), host(loss)};
     };
     const std::vector<Host> results = run(w);
     const std::vector<Host> expected = run(alone);
-    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-12, "result " + std::to_string(i));
+    for (std::size_t i = 0; i < results.size(); ++i)
+      check_close(results[i], expected[i], 1e-12, "result " + std::to_string(i));
   });
 }
 
@@ -328,13 +343,15 @@ TEST_CASE("MPI: collectives in many pieces give the same") {
     const auto run = [](World& world) {
       const auto sum = mtf::einsum<C, B>(normal(world, 1, c, k), normal(world, 2, k, b));
       const auto slice = mtf::rename<B, V>(sum);
-      return std::vector<Host>{host(slice), host(sum), host(mtf::square(mtf::einsum<A>(normal(world, 3, a, k), normal(world, 4, k)))),
+      return std::vector<Host>{host(slice), host(sum),
+                               host(mtf::square(mtf::einsum<A>(normal(world, 3, a, k), normal(world, 4, k)))),
                                host(mtf::reduce_max<K>(normal(world, 5, a, k)))};
     };
     const std::vector<Host> expected = run(alone);
     mtf::mpi_count_limit = 5;
     const std::vector<Host> results = run(w);
     mtf::mpi_count_limit = limit;
-    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-12, "result " + std::to_string(i));
+    for (std::size_t i = 0; i < results.size(); ++i)
+      check_close(results[i], expected[i], 1e-12, "result " + std::to_string(i));
   });
 }

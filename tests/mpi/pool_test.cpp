@@ -53,7 +53,9 @@ void each_element(const Sizes& s, const F& f) {
 Host naive(const Sizes& s, const Host& x, bool average) {
   Host y(static_cast<std::size_t>(s.n * s.output(0) * s.output(1) * s.output(2) * s.c), average ? 0 : -HUGE_VAL);
   const auto area = static_cast<double>(s.window[0] * s.window[1] * s.window[2]);
-  each_element(s, [&](std::int64_t i, std::int64_t o) { at(y, o) = average ? at(y, o) + at(x, i) / area : std::max(at(y, o), at(x, i)); });
+  each_element(s, [&](std::int64_t i, std::int64_t o) {
+    at(y, o) = average ? at(y, o) + at(x, i) / area : std::max(at(y, o), at(x, i));
+  });
   return y;
 }
 
@@ -69,23 +71,31 @@ TEST_CASE("pooling under all layouts") {
       {"a rest that no window sees", {4, {1, 16, 8}, 4, {1, 2, 2}, {1, 4, 3}}},
   };
   for (const auto& [name, s] : cases) {
-    for_each_layout({"", "n:rows", "c:cols", "h:rows;oh:rows", "h:rows;oh:rows;w:cols;ow:cols", "h:cols,rows;oh:cols,rows", "h:rows", "oh:rows", "h:rows;oh:cols",
-                     "n:cols;w:rows;ow:rows", "c:cols;h:rows;oh:rows"},
-                    [&](const Pair& pair) {
-      const mtf::PoolOptions options{.window = {s.window[1], s.window[2]}, .stride = {s.stride[1], s.stride[2]}};
-      const auto inputs = [&](World& w) { return std::tuple(normal(w, 1, N{s.n}, H{s.input[1]}, W{s.input[2]}, C{s.c})); };
-      check_operation(pair, name + ", max", inputs, [&](World&, const auto& x) { return mtf::max_pool<Spatial<H, OH>, Spatial<W, OW>>(x, options); },
-                      [&](const Host& x) { return naive(s, x, false); }, alone_legal);
-      check_operation(pair, name + ", average", inputs,
-                      [&](World&, const auto& x) { return mtf::average_pool<Spatial<H, OH>, Spatial<W, OW>>(x, options); },
-                      [&](const Host& x) { return naive(s, x, true); }, alone_legal);
-      check_operation(pair, name + ", channels first", inputs,
-                      [&](World&, const auto& x) {
-                        return mtf::einsum<N, OH, OW, C>(mtf::max_pool<Spatial<W, OW>, Spatial<H, OH>>(
-                            mtf::einsum<N, C, H, W>(x), {.window = {s.window[2], s.window[1]}, .stride = {s.stride[2], s.stride[1]}}));
-                      },
-                      [&](const Host& x) { return naive(s, x, false); }, alone_legal);
-    });
+    for_each_layout(
+        {"", "n:rows", "c:cols", "h:rows;oh:rows", "h:rows;oh:rows;w:cols;ow:cols", "h:cols,rows;oh:cols,rows",
+         "h:rows", "oh:rows", "h:rows;oh:cols", "n:cols;w:rows;ow:rows", "c:cols;h:rows;oh:rows"},
+        [&](const Pair& pair) {
+          const mtf::PoolOptions options{.window = {s.window[1], s.window[2]}, .stride = {s.stride[1], s.stride[2]}};
+          const auto inputs = [&](World& w) {
+            return std::tuple(normal(w, 1, N{s.n}, H{s.input[1]}, W{s.input[2]}, C{s.c}));
+          };
+          check_operation(
+              pair, name + ", max", inputs,
+              [&](World&, const auto& x) { return mtf::max_pool<Spatial<H, OH>, Spatial<W, OW>>(x, options); },
+              [&](const Host& x) { return naive(s, x, false); }, alone_legal);
+          check_operation(
+              pair, name + ", average", inputs,
+              [&](World&, const auto& x) { return mtf::average_pool<Spatial<H, OH>, Spatial<W, OW>>(x, options); },
+              [&](const Host& x) { return naive(s, x, true); }, alone_legal);
+          check_operation(
+              pair, name + ", channels first", inputs,
+              [&](World&, const auto& x) {
+                return mtf::einsum<N, OH, OW, C>(mtf::max_pool<Spatial<W, OW>, Spatial<H, OH>>(
+                    mtf::einsum<N, C, H, W>(x),
+                    {.window = {s.window[2], s.window[1]}, .stride = {s.stride[2], s.stride[1]}}));
+              },
+              [&](const Host& x) { return naive(s, x, false); }, alone_legal);
+        });
   }
 }
 
@@ -94,17 +104,20 @@ TEST_CASE("pooling in one and three dims") {
   const Sizes one{2, {1, 1, 16}, 2, {1, 1, 1}, {1, 1, 1}};
   for_each_layout({"", "d:rows;od:rows", "h:rows;w:cols;ow:cols", "w:rows,cols;ow:rows,cols"}, [&](const Pair& pair) {
     for (const bool average : {false, true}) {
-      check_operation(pair, average ? "mean of three" : "max of three", [&](World& w) { return std::tuple(normal(w, 1, N{2}, D{4}, H{4}, W{8}, C{2})); },
-                      [&](World&, const auto& x) {
-                        const mtf::PoolOptions options{.window = {2, 3, 2}, .stride = {2, 1, 2}};
-                        return average ? mtf::average_pool<Spatial<D, OD>, Spatial<H, OH>, Spatial<W, OW>>(x, options)
-                                       : mtf::max_pool<Spatial<D, OD>, Spatial<H, OH>, Spatial<W, OW>>(x, options);
-                      },
-                      [&](const Host& x) { return naive(three, x, average); }, alone_legal);
+      check_operation(
+          pair, average ? "mean of three" : "max of three",
+          [&](World& w) { return std::tuple(normal(w, 1, N{2}, D{4}, H{4}, W{8}, C{2})); },
+          [&](World&, const auto& x) {
+            const mtf::PoolOptions options{.window = {2, 3, 2}, .stride = {2, 1, 2}};
+            return average ? mtf::average_pool<Spatial<D, OD>, Spatial<H, OH>, Spatial<W, OW>>(x, options)
+                           : mtf::max_pool<Spatial<D, OD>, Spatial<H, OH>, Spatial<W, OW>>(x, options);
+          },
+          [&](const Host& x) { return naive(three, x, average); }, alone_legal);
     }
-    check_operation(pair, "windows of one", [&](World& w) { return std::tuple(normal(w, 1, N{2}, W{16}, C{2})); },
-                    [&](World&, const auto& x) { return mtf::max_pool<Spatial<W, W>>(x, {.window = 1}); },
-                    [&](const Host& x) { return naive(one, x, false); }, alone_legal);
+    check_operation(
+        pair, "windows of one", [&](World& w) { return std::tuple(normal(w, 1, N{2}, W{16}, C{2})); },
+        [&](World&, const auto& x) { return mtf::max_pool<Spatial<W, W>>(x, {.window = 1}); },
+        [&](const Host& x) { return naive(one, x, false); }, alone_legal);
   });
 }
 
@@ -119,7 +132,8 @@ TEST_CASE("ties: every maximum receives the window's full gradient") {
     const Host hx = host(x);
     const Host hy = host(y);
     const Host hdy = host(dy);
-    each_element(s, [&](std::int64_t i, std::int64_t o) { at(expected, i) += at(hx, i) == at(hy, o) ? at(hdy, o) : 0; });
+    each_element(s,
+                 [&](std::int64_t i, std::int64_t o) { at(expected, i) += at(hx, i) == at(hy, o) ? at(hdy, o) : 0; });
     check_close(host(dx), expected, 1e-13, "ties");
   };
   for_each_layout({"", "h:rows", "w:cols;h:rows"}, [&](const Pair& pair) { run(pair.world); });
@@ -131,8 +145,10 @@ TEST_CASE("pooling has the reference's values, of integers too") {
   CHECK(host(mtf::average_pool<Spatial<W, OW>>(x, {.window = 2})) == Host{1.5, 3.5});
   CHECK(host(mtf::max_pool<Spatial<W, OW>>(x, {.window = 2})) == Host{2, 4});
   CHECK(host(mtf::max_pool<Spatial<W, OW>>(mtf::cast<std::int32_t>(x), {.window = 3, .stride = 1})) == Host{3, 4});
-  CHECK(host(mtf::max_pool<Spatial<W, OW>>(mtf::cast<std::int64_t>(x), {.window = 3})) == Host{3});  // what is left over is dropped
-  const Host with_nan = host(mtf::max_pool<Spatial<W, OW>>(mtf::from_global<double>(world, Host{1, NAN, 3, 4}, W{4}), {.window = 2}));
+  CHECK(host(mtf::max_pool<Spatial<W, OW>>(mtf::cast<std::int64_t>(x), {.window = 3})) ==
+        Host{3});  // what is left over is dropped
+  const Host with_nan =
+      host(mtf::max_pool<Spatial<W, OW>>(mtf::from_global<double>(world, Host{1, NAN, 3, 4}, W{4}), {.window = 2}));
   CHECK(std::isnan(with_nan[0]));
   CHECK(with_nan[1] == 4);
 }
@@ -158,7 +174,8 @@ TEST_CASE("what pooling sends") {
   for (const bool average : {false, true}) {
     CHECK(sent("h:rows;oh:rows", 16, 2, 2, average) == Lines{"", "", ""});
     // [n:4, h:6, c:4]: windows of 4 with stride 2 over blocks of 5, 2 outputs each.
-    CHECK(sent("h:rows;oh:rows", 20, 6, 2, average) == Lines{"exchange over rows of 128", "exchange over rows of 80", "exchange over rows of 80"});
+    CHECK(sent("h:rows;oh:rows", 20, 6, 2, average) ==
+          Lines{"exchange over rows of 128", "exchange over rows of 80", "exchange over rows of 80"});
     CHECK(sent("oh:rows", 17, 2, 2, average) == Lines{"", "", "allreduce over rows of 272"});
     CHECK(sent("h:rows", 16, 3, 2, average) == Lines{"exchange over rows of 240", "", ""});
   }
@@ -174,7 +191,8 @@ TEST_CASE("the mean of a pending sum stays pending") {
     };
     watch_collectives(world);
     const auto y = run(world);
-    CHECK(collectives(world) == (splits_output ? std::vector<std::string>{"allreduce over rows of 16"} : std::vector<std::string>{}));
+    CHECK(collectives(world) ==
+          (splits_output ? std::vector<std::string>{"allreduce over rows of 16"} : std::vector<std::string>{}));
     check_close(host(y), host(run(alone)), 1e-14, "pooled");
     CHECK(collectives(world).size() == 1 + (splits_output ? 1 : 0));
   }
@@ -189,14 +207,18 @@ TEST_CASE("what pooling refuses") {
       body();
       FAIL("no error");
     } catch (const mtf::plan_error& error) {
-      for (const std::string_view word : words) CHECK_MESSAGE(std::string_view(error.what()).find(word) != std::string_view::npos, error.what());
+      for (const std::string_view word : words)
+        CHECK_MESSAGE(std::string_view(error.what()).find(word) != std::string_view::npos, error.what());
     }
   };
-  says([&] { (void)mtf::max_pool<Spatial<W, OW>>(x, {.window = 5}); }, {"max_pool", "span 5 of the 4 indices of dim \"w\"", "no output"});
-  says([&] { (void)mtf::average_pool<Spatial<W, Three>>(x, {.window = 2}); }, {"average_pool", "\"three\"", "extent 2", "says 3"});
+  says([&] { (void)mtf::max_pool<Spatial<W, OW>>(x, {.window = 5}); },
+       {"max_pool", "span 5 of the 4 indices of dim \"w\"", "no output"});
+  says([&] { (void)mtf::average_pool<Spatial<W, Three>>(x, {.window = 2}); },
+       {"average_pool", "\"three\"", "extent 2", "says 3"});
   says([&] { (void)mtf::max_pool<Spatial<W, OW>>(x, {.window = 0}); }, {"window must be positive"});
   says([&] { (void)mtf::max_pool<Spatial<W, OW>>(x, {.window = 2, .stride = {1, 1}}); }, {"stride must be positive"});
   says([&] { (void)mtf::max_pool<Spatial<W, W>>(x, {.window = 2}); }, {"\"w\" has extents"});
   if (ranks() == 1) return;
-  says([&] { (void)mtf::max_pool<Spatial<H, OH>>(x, {.window = 2}); }, {"dim \"oh\" has extent", "axis \"rows\" divides it"});
+  says([&] { (void)mtf::max_pool<Spatial<H, OH>>(x, {.window = 2}); },
+       {"dim \"oh\" has extent", "axis \"rows\" divides it"});
 }

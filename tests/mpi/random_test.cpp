@@ -1,7 +1,7 @@
 // Random numbers, dropout, creation, casts: equal on every mesh and layout, and what the names promise.
-#include "support.hpp"
-
 #include <array>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -26,25 +26,31 @@ Moments moments(const Host& x) {
 }  // namespace
 
 TEST_CASE("random numbers: random tensors are the same global array on every mesh and layout, bit for bit") {
-  for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "k:rows", "a:rows,cols", "b:cols,rows", "a:cols;k:rows"}, [](const Pair& pair) {
-    const auto run = [](World& w) {
-      return std::vector<Host>{
-          host(mtf::random_normal_of<double>(w, key, 0.5, 2, a, b, k)),
-          host(mtf::random_uniform_of<double>(w, key / 1, -3, 2, b, a)),
-          host(mtf::random_normal_of<float>(w, key, 0.5, 2, a, b, k)),
-          host(mtf::random_uniform_of<float>(w, key / 2, 0, 1, k)),
-          host(mtf::random_normal_of<double>(w, key, 0, 1)),
-          host(mtf::random_normal<double, mtf::Dim<"a", 8>, mtf::Dim<"b", 16>>(w, key)),
-      };
-    };
-    const std::vector<Host> results = run(pair.world);
-    const std::vector<Host> expected = run(pair.alone);
-    for (std::size_t i = 0; i < results.size(); ++i) CHECK_MESSAGE(results[i] == expected[i], pair.place, ", result ", i);
-    for (std::size_t i = 0; i < results[0].size(); ++i) CHECK(results[2][i] == static_cast<double>(static_cast<float>(results[0][i])));
-  });
+  for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "k:rows", "a:rows,cols", "b:cols,rows",
+                   "a:cols;k:rows"},
+                  [](const Pair& pair) {
+                    const auto run = [](World& w) {
+                      return std::vector<Host>{
+                          host(mtf::random_normal_of<double>(w, key, 0.5, 2, a, b, k)),
+                          host(mtf::random_uniform_of<double>(w, key / 1, -3, 2, b, a)),
+                          host(mtf::random_normal_of<float>(w, key, 0.5, 2, a, b, k)),
+                          host(mtf::random_uniform_of<float>(w, key / 2, 0, 1, k)),
+                          host(mtf::random_normal_of<double>(w, key, 0, 1)),
+                          host(mtf::random_normal<double, mtf::Dim<"a", 8>, mtf::Dim<"b", 16>>(w, key)),
+                      };
+                    };
+                    const std::vector<Host> results = run(pair.world);
+                    const std::vector<Host> expected = run(pair.alone);
+                    for (std::size_t i = 0; i < results.size(); ++i)
+                      CHECK_MESSAGE(results[i] == expected[i], pair.place, ", result ", i);
+                    for (std::size_t i = 0; i < results[0].size(); ++i)
+                      CHECK(results[2][i] == static_cast<double>(static_cast<float>(results[0][i])));
+                  });
 }
 
-TEST_CASE("random numbers: initial values depend on seed and path, not on the mesh, the order of creation or other variables") {
+TEST_CASE(
+    "random numbers: initial values depend on seed and path, not on the mesh, the order of creation or other "
+    "variables") {
   const std::array<std::pair<const char*, mtf::init::Initializer>, 6> variables{{
       {"zeros", mtf::init::zeros},
       {"constant", mtf::init::constant(1.5)},
@@ -80,7 +86,8 @@ TEST_CASE("random numbers: initial values depend on seed and path, not on the me
     CHECK(std::abs(expected[4][i]) <= 4);
     CHECK(std::abs(expected[5][i]) <= limit);
   }
-  CHECK_THROWS_WITH_AS(mtf::variable<double>(alone, "scope/glorot", mtf::init::zeros, a), doctest::Contains("exists already"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::variable<double>(alone, "scope/glorot", mtf::init::zeros, a),
+                       doctest::Contains("exists already"), mtf::plan_error);
 }
 
 TEST_CASE("random numbers have the distribution asked for, and streams differ") {
@@ -109,7 +116,8 @@ TEST_CASE("random numbers have the distribution asked for, and streams differ") 
     for (std::size_t i = 0; i + lag < x.size(); ++i) sum += (x[i] - mx.mean) * (y[i + lag] - my.mean);
     return sum / (static_cast<double>(x.size() - lag) * mx.deviation * my.deviation);
   };
-  for (const std::size_t lag : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{4}}) CHECK(std::abs(correlation(normal_numbers, normal_numbers, lag)) < 0.01);
+  for (const std::size_t lag : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{4}})
+    CHECK(std::abs(correlation(normal_numbers, normal_numbers, lag)) < 0.01);
   const mtf::Key same_text = mtf::seed{8} / "stream";
   for (const mtf::Key& other : {key / 0, key / 1, key / "x", mtf::seed{7} / "Stream", same_text}) {
     CHECK(std::abs(correlation(normal_numbers, host(mtf::random_normal_of<double>(alone, other, 0, 1, n)), 0)) < 0.01);
@@ -117,65 +125,68 @@ TEST_CASE("random numbers have the distribution asked for, and streams differ") 
 }
 
 TEST_CASE("random numbers: dropout has one mask on every mesh, scales what it keeps, and its gradient is the mask") {
-  for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols,rows", "b:rows;c:cols", "c:rows"}, [](const Pair& pair) {
-    const auto run = [](World& w) {
-      const auto x = mtf::watch(normal(w, 1, a, b, c) + 10.0);
-      std::vector<Host> results{host(x)};
-      const auto add = [&](const auto& y) {
-        const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
-        results.push_back(host(y));
-        results.push_back(host(dx));
-      };
-      add(mtf::dropout(x, 0.25, key));
-      add(mtf::dropout<A, C>(x, 0.25, key));
-      add(mtf::dropout<B>(x, 0.5, key));
-      add(mtf::dropout(x, 0.0, key));
-      results.push_back(host(mtf::dropout(mtf::cast<float>(x), 0.25, key)));
-      return results;
-    };
-    const std::vector<Host> results = run(pair.world);
-    const std::vector<Host> expected = run(pair.alone);
-    for (std::size_t i = 0; i < results.size(); ++i) CHECK_MESSAGE(results[i] == expected[i], pair.place, ", result ", i);
-    const auto at = [](std::size_t i, std::size_t j, std::size_t l) { return (i * 16 + j) * 8 + l; };
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < results[0].size(); ++i) {
-      const double mask = results[2][i];
-      CHECK((mask == 0 || mask == doctest::Approx(1 / 0.75)));
-      CHECK(results[1][i] == doctest::Approx(results[0][i] * mask));
-      kept += mask != 0 ? 1U : 0U;
-      CHECK((results[9][i] == 0) == (mask == 0));
-    }
-    const double fraction = static_cast<double>(kept) / static_cast<double>(results[0].size());
-    CHECK((fraction > 0.70 && fraction < 0.80));
-    for (std::size_t i = 0; i < 8; ++i) {
-      for (std::size_t j = 0; j < 16; ++j) {
-        for (std::size_t l = 0; l < 8; ++l) {
-          CHECK(results[4][at(i, j, l)] == results[4][at(i, 0, l)]);  // shared along b
-          CHECK(results[6][at(i, j, l)] == results[6][at(0, j, 0)]);  // shared along a and c
-        }
-      }
-    }
-    CHECK(results[7] == results[0]);
-    CHECK(results[8] == Host(results[0].size(), 1.0));
-    const auto y = normal(pair.world, 1, a);
-    CHECK_THROWS_WITH_AS(mtf::dropout(y, 1.0, key), doctest::Contains("rate"), mtf::plan_error);
-    CHECK_THROWS_AS(mtf::dropout(y, -0.1, key), mtf::plan_error);
-    CHECK_THROWS_AS(mtf::dropout(y, std::nan(""), key), mtf::plan_error);
-  });
+  for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "a:cols,rows", "b:rows;c:cols", "c:rows"},
+                  [](const Pair& pair) {
+                    const auto run = [](World& w) {
+                      const auto x = mtf::watch(normal(w, 1, a, b, c) + 10.0);
+                      std::vector<Host> results{host(x)};
+                      const auto add = [&](const auto& y) {
+                        const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
+                        results.push_back(host(y));
+                        results.push_back(host(dx));
+                      };
+                      add(mtf::dropout(x, 0.25, key));
+                      add(mtf::dropout<A, C>(x, 0.25, key));
+                      add(mtf::dropout<B>(x, 0.5, key));
+                      add(mtf::dropout(x, 0.0, key));
+                      results.push_back(host(mtf::dropout(mtf::cast<float>(x), 0.25, key)));
+                      return results;
+                    };
+                    const std::vector<Host> results = run(pair.world);
+                    const std::vector<Host> expected = run(pair.alone);
+                    for (std::size_t i = 0; i < results.size(); ++i)
+                      CHECK_MESSAGE(results[i] == expected[i], pair.place, ", result ", i);
+                    const auto at = [](std::size_t i, std::size_t j, std::size_t l) { return (i * 16 + j) * 8 + l; };
+                    std::size_t kept = 0;
+                    for (std::size_t i = 0; i < results[0].size(); ++i) {
+                      const double mask = results[2][i];
+                      CHECK((mask == 0 || mask == doctest::Approx(1 / 0.75)));
+                      CHECK(results[1][i] == doctest::Approx(results[0][i] * mask));
+                      kept += mask != 0 ? 1U : 0U;
+                      CHECK((results[9][i] == 0) == (mask == 0));
+                    }
+                    const double fraction = static_cast<double>(kept) / static_cast<double>(results[0].size());
+                    CHECK((fraction > 0.70 && fraction < 0.80));
+                    for (std::size_t i = 0; i < 8; ++i) {
+                      for (std::size_t j = 0; j < 16; ++j) {
+                        for (std::size_t l = 0; l < 8; ++l) {
+                          CHECK(results[4][at(i, j, l)] == results[4][at(i, 0, l)]);  // shared along b
+                          CHECK(results[6][at(i, j, l)] == results[6][at(0, j, 0)]);  // shared along a and c
+                        }
+                      }
+                    }
+                    CHECK(results[7] == results[0]);
+                    CHECK(results[8] == Host(results[0].size(), 1.0));
+                    const auto y = normal(pair.world, 1, a);
+                    CHECK_THROWS_WITH_AS(mtf::dropout(y, 1.0, key), doctest::Contains("rate"), mtf::plan_error);
+                    CHECK_THROWS_AS(mtf::dropout(y, -0.1, key), mtf::plan_error);
+                    CHECK_THROWS_AS(mtf::dropout(y, std::nan(""), key), mtf::plan_error);
+                  });
 }
 
 TEST_CASE("dropout under all layouts against differences") {
   for_each_layout({"", "k:rows", "a:rows;k:cols"}, [](const Pair& pair) {
-    check_operation(pair, "dropout of a sum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::dropout<B>(mtf::einsum<A, B>(x, y), 0.4, key); },
-                    [&](const Host& x, const Host& y) {
-                      const Host mask = host(mtf::dropout<B>(mtf::ones<double>(pair.alone, a, b), 0.4, key));
-                      Host result(mask.size());
-                      for (std::size_t i = 0; i < result.size(); ++i) {
-                        for (std::size_t l = 0; l < 24; ++l) result[i] += x[i / 16 * 24 + l] * y[l * 16 + i % 16] * mask[i];
-                      }
-                      return result;
-                    });
+    check_operation(
+        pair, "dropout of a sum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
+        [](World&, const auto& x, const auto& y) { return mtf::dropout<B>(mtf::einsum<A, B>(x, y), 0.4, key); },
+        [&](const Host& x, const Host& y) {
+          const Host mask = host(mtf::dropout<B>(mtf::ones<double>(pair.alone, a, b), 0.4, key));
+          Host result(mask.size());
+          for (std::size_t i = 0; i < result.size(); ++i) {
+            for (std::size_t l = 0; l < 24; ++l) result[i] += x[i / 16 * 24 + l] * y[l * 16 + i % 16] * mask[i];
+          }
+          return result;
+        });
   });
 }
 
@@ -196,31 +207,38 @@ TEST_CASE("range, constants and host data arrive in every slice") {
     CHECK(mtf::to_host(mtf::constant(w, std::int64_t{9007199254740993}, a))[3] == 9007199254740993);
     const Host elements = host(normal(pair.alone, 1, a, b));
     CHECK(host(mtf::from_global<double>(w, elements, a, b)) == elements);
-    const auto rooted = mtf::from_root<double>(w, w.rank() == 0 ? std::span<const double>(elements) : std::span<const double>(), a, b);
+    const auto rooted =
+        mtf::from_root<double>(w, w.rank() == 0 ? std::span<const double>(elements) : std::span<const double>(), a, b);
     CHECK(host(rooted) == elements);
   });
 }
 
 TEST_CASE("casts") {
   for_each_layout({"", "a:rows", "k:cols", "a:rows;k:cols"}, [](const Pair& pair) {
-    check_operation(pair, "through float and back", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::cast<double>(mtf::cast<double>(mtf::einsum<A>(x, y))); },
-                    [](const Host& x, const Host& y) {
-                      Host result(8);
-                      for (std::size_t i = 0; i < x.size(); ++i) result[i / 24] += x[i] * y[i % 24];
-                      return result;
-                    });
+    check_operation(
+        pair, "through float and back", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k)); },
+        [](World&, const auto& x, const auto& y) { return mtf::cast<double>(mtf::cast<double>(mtf::einsum<A>(x, y))); },
+        [](const Host& x, const Host& y) {
+          Host result(8);
+          for (std::size_t i = 0; i < x.size(); ++i) result[i / 24] += x[i] * y[i % 24];
+          return result;
+        });
     const auto run = [](World& w) {
       const auto x = mtf::watch(normal(w, 1, a, k) * 100.0);
       const auto sum = mtf::reduce_sum<K>(x);
       const auto narrow = mtf::cast<float>(sum);
       const auto [dx] = mtf::gradients(weighted_sum(narrow), x);
-      return std::vector<Host>{host(narrow), host(mtf::cast<std::int32_t>(x)), host(mtf::cast<std::int64_t>(sum)), host(mtf::cast<bool>(mtf::cast<std::int32_t>(x))),
-                               host(mtf::cast<double>(mtf::cast<std::int32_t>(x))), host(dx)};
+      return std::vector<Host>{host(narrow),
+                               host(mtf::cast<std::int32_t>(x)),
+                               host(mtf::cast<std::int64_t>(sum)),
+                               host(mtf::cast<bool>(mtf::cast<std::int32_t>(x))),
+                               host(mtf::cast<double>(mtf::cast<std::int32_t>(x))),
+                               host(dx)};
     };
     const std::vector<Host> results = run(pair.world);
     const std::vector<Host> expected = run(pair.alone);
-    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-6, pair.place + ", result " + std::to_string(i));
+    for (std::size_t i = 0; i < results.size(); ++i)
+      check_close(results[i], expected[i], 1e-6, pair.place + ", result " + std::to_string(i));
     const Host x = host(normal(pair.alone, 1, a, k) * 100.0);
     for (std::size_t i = 0; i < x.size(); ++i) CHECK(results[1][i] == std::trunc(x[i]));
   });

@@ -1,4 +1,5 @@
-// Records: a dry run keeps those of a world, operation by operation, also where ranks exchange parts or functions run again.
+// Records: a dry run keeps those of a world, operation by operation, also where ranks exchange parts or functions run
+// again.
 #include "support.hpp"
 
 using namespace support;
@@ -51,7 +52,9 @@ constexpr auto replays = [](auto& world) {
   auto [gradients, loss] = mtf::serialize_training_step(
       world, A{4},
       [&](mtf::Microbatch part, const auto& rows) {
-        const auto y = mtf::recompute([](const auto& in, const auto& weights) { return mtf::relu(mtf::einsum<A, C>(in, weights)); }, rows, w.read());
+        const auto y = mtf::recompute(
+            [](const auto& in, const auto& weights) { return mtf::relu(mtf::einsum<A, C>(in, weights)); }, rows,
+            w.read());
         return mtf::reduce_mean(mtf::softmax<C>(y) * mtf::softmax<C>(y)) / part.count;
       },
       x);
@@ -86,7 +89,9 @@ void compare(const char* name, const F& program, std::initializer_list<const cha
 
 }  // namespace
 
-TEST_CASE("a dry run keeps the records of a world: indices that move") { compare("moves", moves, {"", "a:rows;b:cols", "b:rows", "b:rows,cols"}); }
+TEST_CASE("a dry run keeps the records of a world: indices that move") {
+  compare("moves", moves, {"", "a:rows;b:cols", "b:rows", "b:rows,cols"});
+}
 TEST_CASE("a dry run keeps the records of a world: selection and scans") {
   compare("selections", selections, {"", "a:rows;b:cols", "a:cols", "b:cols,rows"});
 }

@@ -1,5 +1,6 @@
-// Values that Mesh-TensorFlow gives, by its own tests or by running it, for what is made of several operations here and for counts of what is
-// computed and sent. Those of single operations stand with the operations' tests: "... the reference's values".
+// Values that Mesh-TensorFlow gives, by its own tests or by running it, for what is made of several operations here and
+// for counts of what is computed and sent. Those of single operations stand with the operations' tests: "... the
+// reference's values".
 #include "support.hpp"
 
 using namespace support;
@@ -28,7 +29,8 @@ Host weights(std::size_t size) {
 TEST_CASE("reference: an einsum under every layout, and what it sends and computes") {
   const Host expected{84, 90, 96, 102, 108, 114, 228, 250, 272, 294, 316, 338};
   const auto run = [](World& w) {
-    return mtf::einsum<B, N>(mtf::from_global<double>(w, count_up(8), B{2}, K{4}), mtf::from_global<double>(w, count_up(24), K{4}, N{6}));
+    return mtf::einsum<B, N>(mtf::from_global<double>(w, count_up(8), B{2}, K{4}),
+                             mtf::from_global<double>(w, count_up(24), K{4}, N{6}));
   };
   World alone(MPI_COMM_SELF, {.mesh = "p:1;q:1"});
   CHECK(host(run(alone)) == expected);
@@ -77,7 +79,8 @@ TEST_CASE("reference: what a shift sends, over all ranks") {
     MPI_Allreduce(&own, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     return std::pair(all, host(y));
   };
-  if (ranks() == 4) CHECK(moved("p:4", 3) == std::pair(8.0, Host{6, 7, 8, 1, 2, 3, 4, 5}));  // 4 to the next rank, 4 to the one after
+  if (ranks() == 4)
+    CHECK(moved("p:4", 3) == std::pair(8.0, Host{6, 7, 8, 1, 2, 3, 4, 5}));  // 4 to the next rank, 4 to the one after
   if (ranks() == 2) CHECK(moved("p:2", 1) == std::pair(2.0, Host{8, 1, 2, 3, 4, 5, 6, 7}));  // 6 more stay
 }
 
@@ -99,10 +102,14 @@ TEST_CASE("reference: layer norm, and its gradient") {
     const auto x = mtf::watch(mtf::from_global<double>(pair.world, Host{1, 2, 3, 4, 0, 0, 0, 10}, A{2}, B{4}));
     const auto centred = x - mtf::reduce_mean<B>(x);
     const auto y = centred * mtf::rsqrt(mtf::reduce_mean<B>(mtf::square(centred)) + 1e-6);
-    check_close(host(y), {-1.34164025, -0.447213417, 0.447213417, 1.34164025, -0.577350254, -0.577350254, -0.577350254, 1.732050761}, 1e-8, pair.place);
+    check_close(
+        host(y),
+        {-1.34164025, -0.447213417, 0.447213417, 1.34164025, -0.577350254, -0.577350254, -0.577350254, 1.732050761},
+        1e-8, pair.place);
     const auto [dx] = mtf::gradients(mtf::reduce_sum(y * y * y), x);
     const Host gradient = host(dx);
-    check_close({gradient.begin(), gradient.begin() + 4}, {2.146622682, -2.146622682, -2.146622682, 2.146622682}, 1e-8, pair.place + ", gradient");
+    check_close({gradient.begin(), gradient.begin() + 4}, {2.146622682, -2.146622682, -2.146622682, 2.146622682}, 1e-8,
+                pair.place + ", gradient");
   });
 }
 
@@ -135,8 +142,10 @@ TEST_CASE("reference: a vocabulary in two factors") {
     const auto hidden = mtf::from_global<double>(w, Host{1, 0, 0, 1, 1, 1, 2, 1}, L{4}, C{2});
     const auto logits = mtf::einsum<L, V>(mtf::einsum<L, In>(hidden, factor), table) / std::sqrt(2.0);
     const double unit = 1 / std::sqrt(2.0);
-    check_close(host(logits), {unit, 2 * unit, 3 * unit, 2 * unit, 4 * unit, 6 * unit, 3 * unit, 6 * unit, 9 * unit, 4 * unit, 8 * unit, 12 * unit}, 1e-15,
-                pair.place);
+    check_close(host(logits),
+                {unit, 2 * unit, 3 * unit, 2 * unit, 4 * unit, 6 * unit, 3 * unit, 6 * unit, 9 * unit, 4 * unit,
+                 8 * unit, 12 * unit},
+                1e-15, pair.place);
   });
 }
 

@@ -1,9 +1,9 @@
 // The report of a running world: what its dry run says, with times that were measured.
-#include "support.hpp"
-
 #include <mtf/io/make_report.hpp>
 #include <mtf/io/report_html.hpp>
 #include <mtf/io/report_json.hpp>
+
+#include "support.hpp"
 
 namespace {
 
@@ -64,7 +64,8 @@ TEST_CASE("a world reports what its dry run reports, and measures") {
         CHECK(done.operations[i].bytes == planned.operations[i].bytes);
       }
       REQUIRE(done.communication.size() == planned.communication.size());
-      for (std::size_t i = 0; i < done.communication.size(); ++i) CHECK(done.communication[i].operation == planned.communication[i].operation);
+      for (std::size_t i = 0; i < done.communication.size(); ++i)
+        CHECK(done.communication[i].operation == planned.communication[i].operation);
       REQUIRE(done.events.size() == planned.events.size());
       for (std::size_t i = 0; i < done.events.size(); ++i) {
         CHECK(done.events[i].seconds >= 0);

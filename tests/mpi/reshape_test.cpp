@@ -1,7 +1,7 @@
 // rename, reshape and gather: the same global array under every pair of placements, and lookups in split tables.
-#include "support.hpp"
-
 #include <algorithm>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -12,10 +12,13 @@ const C other_eight{8};
 
 mtf::Array array_of(World& world, const Host& elements, const mtf::ShapeValue& shape) {
   auto value = mtf::new_value(world.engine(), "test", shape, mtf::ElementType::float64);
-  world.engine().write<double>(*value->block, value->placement, [&](std::int64_t i) { return elements[static_cast<std::size_t>(i)]; });
+  world.engine().write<double>(*value->block, value->placement,
+                               [&](std::int64_t i) { return elements[static_cast<std::size_t>(i)]; });
   return {value, {}};
 }
-Host host_of(World& world, const mtf::Array& x) { return mtf::detail::gather_to_host<double>(world.engine(), *x.value); }
+Host host_of(World& world, const mtf::Array& x) {
+  return mtf::detail::gather_to_host<double>(world.engine(), *x.value);
+}
 
 mtf::ShapeValue shape_of(std::initializer_list<mtf::DimValue> dims) {
   mtf::ShapeValue shape;
@@ -23,7 +26,8 @@ mtf::ShapeValue shape_of(std::initializer_list<mtf::DimValue> dims) {
   return shape;
 }
 
-/// The axes of more than one processor that split the dims, by position: two placements that agree here need no communication.
+/// The axes of more than one processor that split the dims, by position: two placements that agree here need no
+/// communication.
 mtf::AxisSet moving_axes(const World& world, const mtf::ShapeValue& shape) {
   mtf::AxisSet axes = mtf::place(world.engine().rules, shape).split_axes();
   for (int i = 0; i < world.mesh().rank(); ++i) {
@@ -59,12 +63,14 @@ TEST_CASE("reshape, resharding: a reshape between any two placements keeps the g
         const mtf::Array x = array_of(world, elements, from);
         watch_collectives(world);
         const mtf::Array y = mtf::untyped::reshape(x, to, "reshape");
-        // Nothing that every axis allows to be local is sent; several allgathers follow each other, anything else is one collective.
+        // Nothing that every axis allows to be local is sent; several allgathers follow each other, anything else is
+        // one collective.
         std::vector<mtf::Collective> trace;
         for (const mtf::Record& record : world.records()) {
           if (record.is_collective) trace.push_back(record.collective);
         }
-        const bool gathers = std::all_of(trace.begin(), trace.end(), [](mtf::Collective kind) { return kind == mtf::Collective::all_gather; });
+        const bool gathers = std::all_of(trace.begin(), trace.end(),
+                                         [](mtf::Collective kind) { return kind == mtf::Collective::all_gather; });
         if (trace.size() > 1 && !gathers) ++wrong;
         if (moving_axes(world, from).empty() && !trace.empty()) ++wrong;
         CHECK_MESSAGE(host_of(world, y) == elements, mesh, " from ", mtf::describe(from), " to ", mtf::describe(to));
@@ -82,17 +88,22 @@ TEST_CASE("reshapes that join and cut dims") {
     return host(normal(alone, 1, A{128}));
   }();
   for (const std::string& mesh : meshes()) {
-    for (const std::string_view layout : {"", "a:rows", "a:rows;b:cols", "a:rows,cols", "a:cols;c:rows", "a:rows;c:rows", "b:rows;c:cols", "c:rows,cols"}) {
+    for (const std::string_view layout : {"", "a:rows", "a:rows;b:cols", "a:rows,cols", "a:cols;c:rows",
+                                          "a:rows;c:rows", "b:rows;c:cols", "c:rows,cols"}) {
       World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
-      const std::vector<mtf::ShapeValue> shapes{shape_of({{"a", 128}}),           shape_of({{"a", 16}, {"b", 8}}), shape_of({{"c", 8}, {"d", 16}}),
-                                                shape_of({{"c", 64}, {"b", 2}}), shape_of({{"d", 8}, {"b", 8}, {"e", 2}}),
+      const std::vector<mtf::ShapeValue> shapes{shape_of({{"a", 128}}),
+                                                shape_of({{"a", 16}, {"b", 8}}),
+                                                shape_of({{"c", 8}, {"d", 16}}),
+                                                shape_of({{"c", 64}, {"b", 2}}),
+                                                shape_of({{"d", 8}, {"b", 8}, {"e", 2}}),
                                                 shape_of({{"a", 8}, {"d", 1}, {"b", 16}})};
       for (const mtf::ShapeValue& from : shapes) {
         for (const mtf::ShapeValue& to : shapes) {
           if (!legal(world, from) || !legal(world, to)) continue;
           const mtf::Array x = array_of(world, elements, from);
           const mtf::Array y = mtf::untyped::reshape(x, to, "reshape");
-          CHECK_MESSAGE(host_of(world, y) == elements, mesh, ", ", layout, " from ", mtf::describe(from), " to ", mtf::describe(to));
+          CHECK_MESSAGE(host_of(world, y) == elements, mesh, ", ", layout, " from ", mtf::describe(from), " to ",
+                        mtf::describe(to));
         }
       }
     }
@@ -137,7 +148,8 @@ TEST_CASE("reshape, resharding: two axes trade places in one exchange of what mo
   const bool diagonal = world.coordinates()[0] == world.coordinates()[1];
   CHECK(world.totals("p", "q").wire_bytes == (diagonal ? 0.0 : 4 * sizeof(double)));
   CHECK(host_of(world, y) == elements);
-  CHECK_THROWS_WITH_AS(mtf::untyped::reshape(x, shape_of({{"x", 4}, {"y", 8}}), "reshape"), doctest::Contains("sizes differ"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(mtf::untyped::reshape(x, shape_of({{"x", 4}, {"y", 8}}), "reshape"),
+                       doctest::Contains("sizes differ"), mtf::plan_error);
   CHECK(world.verify_replicas());
 }
 
@@ -145,46 +157,59 @@ TEST_CASE("reshape, resharding: rename and reshape have gradients under all layo
   const auto same = [](const Host& x) { return x; };
   const P p{8};
   const Q q{16};
-  for_each_layout({"", "a:rows", "p:rows", "a:rows;p:rows", "a:rows;q:rows", "b:cols;q:cols", "a:rows;b:cols", "p:rows;q:cols", "a:cols,rows", "p:rows,cols",
-                   "a:rows;p:rows;b:cols", "a:rows;p:rows;b:cols;q:cols"},
-                  [&](const Pair& pair) {
-    const auto one = [](World& w) { return std::tuple(normal(w, 1, eight, b)); };
-    const CheckOptions alone{.unites = false};
-    check_operation(pair, "rename first", one, [](World&, const auto& x) { return mtf::rename<A, P>(x); }, same, alone);
-    check_operation(pair, "rename second", one, [](World&, const auto& x) { return mtf::rename<B, Q>(x); }, same, alone);
-    check_operation(pair, "rename to a dim of static extent", one, [](World&, const auto& x) { return mtf::rename<B, mtf::Dim<"q", 16>>(x); }, same, alone);
-    check_operation(pair, "reshape", one, [&](World&, const auto& x) { return mtf::reshape(x, p, q); }, same, alone);
-    check_operation(pair, "chain", one, [&](World&, const auto& x) { return mtf::square(mtf::rename<P, A>(mtf::rename<A, P>(x) * 3.0)); },
-                    [](const Host& x) {
-                      Host result = x;
-                      for (double& r : result) r = 9 * r * r;
-                      return result;
-                    },
-                    alone);
-    // A pending sum goes through the rename: a slice of it is a reduce-scatter.
-    check_operation(pair, "rename of a sum", [](World& w) { return std::tuple(normal(w, 2, eight, k), normal(w, 3, k, b)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::rename<A, P>(mtf::einsum<A, B>(x, y)); },
-                    [](const Host& x, const Host& y) {
-                      Host result(static_cast<std::size_t>(eight.extent() * b.extent()));
-                      for (std::int64_t i = 0; i < std::ssize(result); ++i) {
-                        for (std::int64_t l = 0; l < k.extent(); ++l) {
-                          result[static_cast<std::size_t>(i)] += x[static_cast<std::size_t>(i / b.extent() * k.extent() + l)] *
-                                                                 y[static_cast<std::size_t>(l * b.extent() + i % b.extent())];
-                        }
-                      }
-                      return result;
-                    },
-                    alone);
-  });
+  for_each_layout(
+      {"", "a:rows", "p:rows", "a:rows;p:rows", "a:rows;q:rows", "b:cols;q:cols", "a:rows;b:cols", "p:rows;q:cols",
+       "a:cols,rows", "p:rows,cols", "a:rows;p:rows;b:cols", "a:rows;p:rows;b:cols;q:cols"},
+      [&](const Pair& pair) {
+        const auto one = [](World& w) { return std::tuple(normal(w, 1, eight, b)); };
+        const CheckOptions alone{.unites = false};
+        check_operation(
+            pair, "rename first", one, [](World&, const auto& x) { return mtf::rename<A, P>(x); }, same, alone);
+        check_operation(
+            pair, "rename second", one, [](World&, const auto& x) { return mtf::rename<B, Q>(x); }, same, alone);
+        check_operation(
+            pair, "rename to a dim of static extent", one,
+            [](World&, const auto& x) { return mtf::rename<B, mtf::Dim<"q", 16>>(x); }, same, alone);
+        check_operation(
+            pair, "reshape", one, [&](World&, const auto& x) { return mtf::reshape(x, p, q); }, same, alone);
+        check_operation(
+            pair, "chain", one,
+            [&](World&, const auto& x) { return mtf::square(mtf::rename<P, A>(mtf::rename<A, P>(x) * 3.0)); },
+            [](const Host& x) {
+              Host result = x;
+              for (double& r : result) r = 9 * r * r;
+              return result;
+            },
+            alone);
+        // A pending sum goes through the rename: a slice of it is a reduce-scatter.
+        check_operation(
+            pair, "rename of a sum", [](World& w) { return std::tuple(normal(w, 2, eight, k), normal(w, 3, k, b)); },
+            [](World&, const auto& x, const auto& y) { return mtf::rename<A, P>(mtf::einsum<A, B>(x, y)); },
+            [](const Host& x, const Host& y) {
+              Host result(static_cast<std::size_t>(eight.extent() * b.extent()));
+              for (std::int64_t i = 0; i < std::ssize(result); ++i) {
+                for (std::int64_t l = 0; l < k.extent(); ++l) {
+                  result[static_cast<std::size_t>(i)] += x[static_cast<std::size_t>(i / b.extent() * k.extent() + l)] *
+                                                         y[static_cast<std::size_t>(l * b.extent() + i % b.extent())];
+                }
+              }
+              return result;
+            },
+            alone);
+      });
 }
 
 TEST_CASE("reshapes by exchange have gradients") {
   const P p{8};
   const Q q{16};
-  for_each_layout({"a:rows;b:cols;p:cols;q:rows", "a:rows,cols;p:cols,rows", "a:rows,cols;q:rows;p:cols", "a:rows;b:cols;q:rows,cols"}, [&](const Pair& pair) {
-    check_operation(pair, "reshape", [](World& w) { return std::tuple(normal(w, 1, eight, b)); },
-                    [&](World&, const auto& x) { return mtf::reshape(x, p, q); }, [](const Host& x) { return x; }, {.unites = false});
-  });
+  for_each_layout({"a:rows;b:cols;p:cols;q:rows", "a:rows,cols;p:cols,rows", "a:rows,cols;q:rows;p:cols",
+                   "a:rows;b:cols;q:rows,cols"},
+                  [&](const Pair& pair) {
+                    check_operation(
+                        pair, "reshape", [](World& w) { return std::tuple(normal(w, 1, eight, b)); },
+                        [&](World&, const auto& x) { return mtf::reshape(x, p, q); }, [](const Host& x) { return x; },
+                        {.unites = false});
+                  });
 }
 
 TEST_CASE("a gradient that is scattered on one path is whole on the others") {
@@ -207,7 +232,8 @@ TEST_CASE("a gradient that is scattered on one path is whole on the others") {
     };
     const std::vector<Host> results = run(pair.world);
     const std::vector<Host> expected = run(pair.alone);
-    for (std::size_t i = 0; i < results.size(); ++i) check_close(results[i], expected[i], 1e-12, pair.place + ", result " + std::to_string(i));
+    for (std::size_t i = 0; i < results.size(); ++i)
+      check_close(results[i], expected[i], 1e-12, pair.place + ", result " + std::to_string(i));
   });
 }
 
@@ -216,42 +242,55 @@ TEST_CASE("gather looks up split tables; ids outside give zeros") {
     Host result;
     for (const std::int32_t id : ids) {
       for (std::int64_t j = 0; j < width; ++j) {
-        result.push_back(id >= 0 && id * width < std::ssize(table) ? table[static_cast<std::size_t>(id * width + j)] : 0.0);
+        result.push_back(id >= 0 && id * width < std::ssize(table) ? table[static_cast<std::size_t>(id * width + j)]
+                                                                   : 0.0);
       }
     }
     return result;
   };
-  for_each_layout({"", "v:rows", "v:rows,cols", "a:rows;v:cols", "a:rows;c:cols", "c:cols;v:rows", "a:rows,cols", "b:cols;v:rows"}, [&](const Pair& pair) {
-    const auto ids_of = [](World& w) { return integers(w, 1, -3, 18, a, b); };
-    check_operation(pair, "embedding", [](World& w) { return std::tuple(normal(w, 2, v, c)); },
-                    [&](World& w, const auto& table) { return mtf::gather<V>(table, ids_of(w)); },
-                    [&](const Host& table) { return rows_of(table, mtf::to_host(ids_of(pair.alone)), c.extent()); });
-    check_operation(pair, "int64 ids, vocabulary last", [](World& w) { return std::tuple(normal(w, 2, c, v)); },
-                    [&](World& w, const auto& table) { return mtf::gather<V>(table, mtf::cast<std::int64_t>(ids_of(w))); },
-                    [&](const Host& table) {
-                      Host transposed(table.size());
-                      for (std::int64_t i = 0; i < c.extent(); ++i) {
-                        for (std::int64_t j = 0; j < v.extent(); ++j) transposed[static_cast<std::size_t>(j * c.extent() + i)] = table[static_cast<std::size_t>(i * v.extent() + j)];
-                      }
-                      return rows_of(transposed, mtf::to_host(ids_of(pair.alone)), c.extent());
-                    });
-    check_operation(pair, "batched", [](World& w) { return std::tuple(normal(w, 2, a, v)); },
-                    [&](World& w, const auto& table) { return mtf::gather<V>(table, ids_of(w)); },
-                    [&](const Host& table) {
-                      const auto ids = mtf::to_host(ids_of(pair.alone));
-                      Host result;
-                      for (std::int64_t i = 0; i < std::ssize(ids); ++i) {
-                        const std::int32_t id = ids[static_cast<std::size_t>(i)];
-                        result.push_back(id >= 0 && id < v.extent() ? table[static_cast<std::size_t>(i / b.extent() * v.extent() + id)] : 0.0);
-                      }
-                      return result;
-                    });
-    check_operation(pair, "one id", [](World& w) { return std::tuple(normal(w, 2, v, c)); },
-                    [&](World& w, const auto& table) { return mtf::gather<V>(table, mtf::constant<std::int32_t>(w, 11)); },
-                    [&](const Host& table) { return rows_of(table, {11}, c.extent()); });
-    const auto numbers = [&](World& w) { return mtf::to_host(mtf::gather<V>(integers(w, 3, -99, 99, v), integers(w, 1, -3, 18, c))); };
-    CHECK(numbers(pair.world) == numbers(pair.alone));
-  });
+  for_each_layout(
+      {"", "v:rows", "v:rows,cols", "a:rows;v:cols", "a:rows;c:cols", "c:cols;v:rows", "a:rows,cols", "b:cols;v:rows"},
+      [&](const Pair& pair) {
+        const auto ids_of = [](World& w) { return integers(w, 1, -3, 18, a, b); };
+        check_operation(
+            pair, "embedding", [](World& w) { return std::tuple(normal(w, 2, v, c)); },
+            [&](World& w, const auto& table) { return mtf::gather<V>(table, ids_of(w)); },
+            [&](const Host& table) { return rows_of(table, mtf::to_host(ids_of(pair.alone)), c.extent()); });
+        check_operation(
+            pair, "int64 ids, vocabulary last", [](World& w) { return std::tuple(normal(w, 2, c, v)); },
+            [&](World& w, const auto& table) { return mtf::gather<V>(table, mtf::cast<std::int64_t>(ids_of(w))); },
+            [&](const Host& table) {
+              Host transposed(table.size());
+              for (std::int64_t i = 0; i < c.extent(); ++i) {
+                for (std::int64_t j = 0; j < v.extent(); ++j)
+                  transposed[static_cast<std::size_t>(j * c.extent() + i)] =
+                      table[static_cast<std::size_t>(i * v.extent() + j)];
+              }
+              return rows_of(transposed, mtf::to_host(ids_of(pair.alone)), c.extent());
+            });
+        check_operation(
+            pair, "batched", [](World& w) { return std::tuple(normal(w, 2, a, v)); },
+            [&](World& w, const auto& table) { return mtf::gather<V>(table, ids_of(w)); },
+            [&](const Host& table) {
+              const auto ids = mtf::to_host(ids_of(pair.alone));
+              Host result;
+              for (std::int64_t i = 0; i < std::ssize(ids); ++i) {
+                const std::int32_t id = ids[static_cast<std::size_t>(i)];
+                result.push_back(id >= 0 && id < v.extent()
+                                     ? table[static_cast<std::size_t>(i / b.extent() * v.extent() + id)]
+                                     : 0.0);
+              }
+              return result;
+            });
+        check_operation(
+            pair, "one id", [](World& w) { return std::tuple(normal(w, 2, v, c)); },
+            [&](World& w, const auto& table) { return mtf::gather<V>(table, mtf::constant<std::int32_t>(w, 11)); },
+            [&](const Host& table) { return rows_of(table, {11}, c.extent()); });
+        const auto numbers = [&](World& w) {
+          return mtf::to_host(mtf::gather<V>(integers(w, 3, -99, 99, v), integers(w, 1, -3, 18, c)));
+        };
+        CHECK(numbers(pair.world) == numbers(pair.alone));
+      });
 }
 
 TEST_CASE("gather has the reference's values") {

@@ -1,9 +1,10 @@
-// Choosing elements along a dim: argmax, top_k, n-th elements, sort, sampling; along split and unsplit dims, with ties and NaN.
-#include "support.hpp"
-
+// Choosing elements along a dim: argmax, top_k, n-th elements, sort, sampling; along split and unsplit dims, with ties
+// and NaN.
 #include <algorithm>
 #include <limits>
 #include <numeric>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -14,8 +15,16 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 struct Few : mtf::Dim<"few"> {};
 
-const std::initializer_list<std::string_view> layouts = {"",            "a:rows",      "b:cols",      "b:rows",         "a:rows;b:cols",
-                                                         "c:cols;b:rows", "b:rows,cols", "b:cols,rows", "a:cols;c:rows", "few:cols;b:rows"};
+const std::initializer_list<std::string_view> layouts = {"",
+                                                         "a:rows",
+                                                         "b:cols",
+                                                         "b:rows",
+                                                         "a:rows;b:cols",
+                                                         "c:cols;b:rows",
+                                                         "b:rows,cols",
+                                                         "b:cols,rows",
+                                                         "a:cols;c:rows",
+                                                         "few:cols;b:rows"};
 
 /// Integers, so that most rows have ties, as doubles.
 auto with_ties(World& w) { return mtf::cast<double>(integers(w, 5, -4, 4, a, b, c)); }
@@ -67,7 +76,8 @@ Both naive_sort(const Host& x, bool descending) {
   std::int64_t row = 0;
   for_each_row(x, descending, [&](const std::vector<std::size_t>& order, const auto& element) {
     for (std::size_t j = 0; j < order.size(); ++j) {
-      const auto at = static_cast<std::size_t>(row / c.extent() * b.extent() * c.extent() + static_cast<std::int64_t>(j) * c.extent() + row % c.extent());
+      const auto at = static_cast<std::size_t>(row / c.extent() * b.extent() * c.extent() +
+                                               static_cast<std::int64_t>(j) * c.extent() + row % c.extent());
       result.values[at] = element(order[j]);
       result.indices[at] = static_cast<double>(order[j]);
     }
@@ -76,10 +86,14 @@ Both naive_sort(const Host& x, bool descending) {
   return result;
 }
 
-void check_equal(const Host& got, const Host& expected, const std::string& what) { check_close(got, expected, 0, what); }
+void check_equal(const Host& got, const Host& expected, const std::string& what) {
+  check_close(got, expected, 0, what);
+}
 
 /// Elements of a slice with these dims.
-std::int64_t slice_size(const World& world, const mtf::ShapeValue& shape) { return mtf::place(world.engine().rules, shape).local_size(); }
+std::int64_t slice_size(const World& world, const mtf::ShapeValue& shape) {
+  return mtf::place(world.engine().rules, shape).local_size();
+}
 std::string axes_of(const World& world, const mtf::Name& dim) {
   std::string text;
   const mtf::AxisSet set = mtf::set_of(world.engine().rules.axes_of(dim));
@@ -90,7 +104,9 @@ std::string axes_of(const World& world, const mtf::Name& dim) {
   }
   return text;
 }
-std::int64_t parts_of(const World& world, const mtf::Name& dim) { return mtf::place(world.engine().rules, mtf::DimValue{dim, 64}).parts; }
+std::int64_t parts_of(const World& world, const mtf::Name& dim) {
+  return mtf::place(world.engine().rules, mtf::DimValue{dim, 64}).parts;
+}
 
 mtf::ShapeValue shape_of(std::initializer_list<mtf::DimValue> dims) {
   mtf::ShapeValue result;
@@ -124,7 +140,8 @@ TEST_CASE("argmax and argmin under all layouts, of several element types") {
     (void)mtf::argmax<B>(y);
     std::vector<std::string> expected;
     if (parts_of(pair.world, b.name) > 1) {
-      const std::string line = fmt::format("allreduce over {} of {}", axes_of(pair.world, b.name), slice_size(pair.world, shape_of({{a.name, 8}, {c.name, 8}})));
+      const std::string line = fmt::format("allreduce over {} of {}", axes_of(pair.world, b.name),
+                                           slice_size(pair.world, shape_of({{a.name, 8}, {c.name, 8}})));
       expected = {line, line};
     }
     CHECK(collectives(pair.world) == expected);
@@ -183,9 +200,10 @@ TEST_CASE("top_k under all layouts, for k below and above the slice") {
     for (const std::int64_t extent : {8, 16}) {
       const Few few{extent};
       const std::string name = "top_" + std::to_string(extent);
-      check_operation(pair, name, [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
-                      [&](World&, const auto& x) { return mtf::top_k<B>(x, few).values; },
-                      [&](const Host& x) { return naive_top_k(x, extent).values; });
+      check_operation(
+          pair, name, [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
+          [&](World&, const auto& x) { return mtf::top_k<B>(x, few).values; },
+          [&](const Host& x) { return naive_top_k(x, extent).values; });
       if (!legal(pair.world, shape_of({{a.name, 8}, {b.name, 16}, {c.name, 8}, {few.name, extent}}))) continue;
       const auto run = [&]<class T>(T) {
         const auto [values, indices] = mtf::top_k<B>(mtf::cast<T>(with_ties(pair.world)), few);
@@ -205,8 +223,9 @@ TEST_CASE("top_k under all layouts, for k below and above the slice") {
       const std::int64_t parts = parts_of(pair.world, b.name);
       if (parts > 1) {
         const std::int64_t each = std::min(extent, b.extent() / parts);
-        const std::string line = fmt::format("allgather over {} of {}", axes_of(pair.world, b.name),
-                                             slice_size(pair.world, shape_of({{a.name, 8}, {c.name, 8}})) * each * parts);
+        const std::string line =
+            fmt::format("allgather over {} of {}", axes_of(pair.world, b.name),
+                        slice_size(pair.world, shape_of({{a.name, 8}, {c.name, 8}})) * each * parts);
         expected = {line, line};
       }
       CHECK(collectives(pair.world) == expected);
@@ -216,17 +235,18 @@ TEST_CASE("top_k under all layouts, for k below and above the slice") {
       CHECK(collectives(pair.world).empty());
       (void)host(dx);
     }
-    check_operation(pair, "top_3 along the last dim", [](World& w) { return std::tuple(normal(w, 1, a, c, b)); },
-                    [&](World&, const auto& x) { return mtf::top_k<B>(x, Few{8}).values; },
-                    [](const Host& x) {
-                      Host swapped(x.size());  // [a, c, b] to [a, b, c]
-                      for (std::int64_t i = 0; i < std::ssize(x); ++i) {
-                        const std::int64_t row = i / b.extent();
-                        swapped[static_cast<std::size_t>(row / c.extent() * b.extent() * c.extent() + i % b.extent() * c.extent() + row % c.extent())] =
-                            x[static_cast<std::size_t>(i)];
-                      }
-                      return naive_top_k(swapped, 8).values;
-                    });
+    check_operation(
+        pair, "top_3 along the last dim", [](World& w) { return std::tuple(normal(w, 1, a, c, b)); },
+        [&](World&, const auto& x) { return mtf::top_k<B>(x, Few{8}).values; },
+        [](const Host& x) {
+          Host swapped(x.size());  // [a, c, b] to [a, b, c]
+          for (std::int64_t i = 0; i < std::ssize(x); ++i) {
+            const std::int64_t row = i / b.extent();
+            swapped[static_cast<std::size_t>(row / c.extent() * b.extent() * c.extent() + i % b.extent() * c.extent() +
+                                             row % c.extent())] = x[static_cast<std::size_t>(i)];
+          }
+          return naive_top_k(swapped, 8).values;
+        });
   });
 }
 
@@ -236,14 +256,21 @@ TEST_CASE("n-th largest and smallest elements under all layouts") {
     for (const std::int64_t n : {0, 1, 6, 15}) {
       const auto nth = [&](const Host& x, bool largest) {
         Host result;
-        for_each_row(x, largest, [&](const auto& order, const auto& element) { result.push_back(element(order[static_cast<std::size_t>(n)])); });
+        for_each_row(x, largest, [&](const auto& order, const auto& element) {
+          result.push_back(element(order[static_cast<std::size_t>(n)]));
+        });
         return result;
       };
-      check_operation(pair, "nth_largest " + std::to_string(n), [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
-                      [&](World&, const auto& x) { return mtf::nth_largest_element<B>(x, n); }, [&](const Host& x) { return nth(x, true); });
-      check_operation(pair, "nth_smallest " + std::to_string(n), [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
-                      [&](World&, const auto& x) { return mtf::nth_smallest_element<B>(x, n); }, [&](const Host& x) { return nth(x, false); });
-      check_equal(host(mtf::nth_smallest_element<B>(mtf::cast<std::int32_t>(with_ties(pair.world)), n)), nth(ties, false), pair.place);
+      check_operation(
+          pair, "nth_largest " + std::to_string(n), [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
+          [&](World&, const auto& x) { return mtf::nth_largest_element<B>(x, n); },
+          [&](const Host& x) { return nth(x, true); });
+      check_operation(
+          pair, "nth_smallest " + std::to_string(n), [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
+          [&](World&, const auto& x) { return mtf::nth_smallest_element<B>(x, n); },
+          [&](const Host& x) { return nth(x, false); });
+      check_equal(host(mtf::nth_smallest_element<B>(mtf::cast<std::int32_t>(with_ties(pair.world)), n)),
+                  nth(ties, false), pair.place);
     }
     const auto x = with_ties(pair.world);
     watch_collectives(pair.world);
@@ -251,9 +278,9 @@ TEST_CASE("n-th largest and smallest elements under all layouts") {
     std::vector<std::string> expected;
     const std::int64_t parts = parts_of(pair.world, b.name);
     if (parts > 1) {
-      const std::string line =
-          fmt::format("allgather over {} of {}", axes_of(pair.world, b.name),
-                      slice_size(pair.world, shape_of({{a.name, 8}, {c.name, 8}})) * std::min<std::int64_t>(7, b.extent() / parts) * parts);
+      const std::string line = fmt::format("allgather over {} of {}", axes_of(pair.world, b.name),
+                                           slice_size(pair.world, shape_of({{a.name, 8}, {c.name, 8}})) *
+                                               std::min<std::int64_t>(7, b.extent() / parts) * parts);
       expected = {line, line};
     }
     CHECK(collectives(pair.world) == expected);
@@ -266,9 +293,10 @@ TEST_CASE("sort under all layouts") {
     for (const bool descending : {false, true}) {
       const mtf::order order = descending ? mtf::order::descending : mtf::order::ascending;
       const std::string name = descending ? "descending" : "ascending";
-      check_operation(pair, name, [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
-                      [&](World&, const auto& x) { return mtf::sort<B>(x, order).values; },
-                      [&](const Host& x) { return naive_sort(x, descending).values; });
+      check_operation(
+          pair, name, [](World& w) { return std::tuple(normal(w, 1, a, b, c)); },
+          [&](World&, const auto& x) { return mtf::sort<B>(x, order).values; },
+          [&](const Host& x) { return naive_sort(x, descending).values; });
       const Both expected = naive_sort(ties, descending);
       const auto run = [&]<class T>(T) {
         const auto [values, indices] = mtf::sort<B>(mtf::cast<T>(with_ties(pair.world)), order);
@@ -280,32 +308,36 @@ TEST_CASE("sort under all layouts") {
       run(std::int32_t{});
     }
     // A single vector has no rows to share out: it is gathered. Of a matrix whose other dim is short, too.
-    check_operation(pair, "one vector", [](World& w) { return std::tuple(normal(w, 2, b)); },
-                    [&](World&, const auto& x) { return mtf::sort<B>(x).values; },
-                    [&](const Host& x) {
-                      Host sorted = x;
-                      std::sort(sorted.begin(), sorted.end());
-                      return sorted;
-                    });
-    check_operation(pair, "three rows", [](World& w) { return std::tuple(normal(w, 3, b, Few{8})); },
-                    [&](World&, const auto& x) { return mtf::sort<B>(x).values; },
-                    [&](const Host& x) {
-                      Host result(x.size());
-                      for (std::size_t row = 0; row < 8; ++row) {
-                        Host one;
-                        for (std::size_t j = 0; j < x.size() / 8; ++j) one.push_back(x[j * 8 + row]);
-                        std::sort(one.begin(), one.end());
-                        for (std::size_t j = 0; j < one.size(); ++j) result[j * 8 + row] = one[j];
-                      }
-                      return result;
-                    });
+    check_operation(
+        pair, "one vector", [](World& w) { return std::tuple(normal(w, 2, b)); },
+        [&](World&, const auto& x) { return mtf::sort<B>(x).values; },
+        [&](const Host& x) {
+          Host sorted = x;
+          std::sort(sorted.begin(), sorted.end());
+          return sorted;
+        });
+    check_operation(
+        pair, "three rows", [](World& w) { return std::tuple(normal(w, 3, b, Few{8})); },
+        [&](World&, const auto& x) { return mtf::sort<B>(x).values; },
+        [&](const Host& x) {
+          Host result(x.size());
+          for (std::size_t row = 0; row < 8; ++row) {
+            Host one;
+            for (std::size_t j = 0; j < x.size() / 8; ++j) one.push_back(x[j * 8 + row]);
+            std::sort(one.begin(), one.end());
+            for (std::size_t j = 0; j < one.size(); ++j) result[j * 8 + row] = one[j];
+          }
+          return result;
+        });
     const std::int64_t parts = parts_of(pair.world, b.name);
     if (parts == 1) return;
     const std::string axes = axes_of(pair.world, b.name);
     const std::int64_t slice = slice_size(pair.world, shape_of({{a.name, 8}, {b.name, 16}, {c.name, 8}}));
     const std::string exchange = fmt::format("all-to-all over {} of {}", axes, slice);
-    const std::string gather = fmt::format("allgather over {} of {}", axes, slice_size(pair.world, shape_of({{b.name, 16}})) * parts);
-    const auto check = [&](const auto& x, const std::vector<std::string>& forward, const std::vector<std::string>& backward) {
+    const std::string gather =
+        fmt::format("allgather over {} of {}", axes, slice_size(pair.world, shape_of({{b.name, 16}})) * parts);
+    const auto check = [&](const auto& x, const std::vector<std::string>& forward,
+                           const std::vector<std::string>& backward) {
       watch_collectives(pair.world);
       const auto y = mtf::sort<B>(x).values;
       CHECK(collectives(pair.world) == forward);
@@ -344,7 +376,8 @@ TEST_CASE("samples follow the logits, on any mesh the same") {
     const auto run = [](World& w, double temperature) {
       return host(mtf::sample_with_temperature<B>(normal(w, 1, a, b, c) * 3.0, temperature, mtf::seed{7} / "sample"));
     };
-    for (const double temperature : {0.0, 0.5, 1.0, 10.0}) check_equal(run(pair.world, temperature), run(pair.alone, temperature), pair.place);
+    for (const double temperature : {0.0, 0.5, 1.0, 10.0})
+      check_equal(run(pair.world, temperature), run(pair.alone, temperature), pair.place);
     check_equal(run(pair.world, 0), host(mtf::argmax<B>(normal(pair.world, 1, a, b, c))), pair.place);
     const auto x = normal(pair.world, 1, a, b, c);
     watch_collectives(pair.world);
@@ -355,9 +388,11 @@ TEST_CASE("samples follow the logits, on any mesh the same") {
   World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   const Host logits{0.3, -1, 1.5, 0};
   const auto frequencies = [&](double temperature, std::string_view stream) {
-    const auto x = mtf::broadcast(mtf::from_global<float>(w, std::vector<float>(logits.begin(), logits.end()), B{4}), A{200000});
+    const auto x =
+        mtf::broadcast(mtf::from_global<float>(w, std::vector<float>(logits.begin(), logits.end()), B{4}), A{200000});
     Host counts(4);
-    for (const double i : host(mtf::sample_with_temperature<B>(x, temperature, mtf::seed{3} / stream))) counts[static_cast<std::size_t>(i)] += 1.0 / 200000;
+    for (const double i : host(mtf::sample_with_temperature<B>(x, temperature, mtf::seed{3} / stream)))
+      counts[static_cast<std::size_t>(i)] += 1.0 / 200000;
     return counts;
   };
   for (const double temperature : {0.5, 1.0, 4.0}) {
@@ -377,8 +412,10 @@ TEST_CASE("mistakes in selections are named before anything is sent") {
     World& w = pair.world;
     const auto x = normal(w, 1, a, b);
     watch_collectives(w);
-    CHECK_THROWS_WITH_AS((mtf::top_k<B>(x, Few{17})), "mtf: top_k: dim \"few\" asks for 17 elements of dim \"b\", which has 16", mtf::plan_error);
-    CHECK_THROWS_WITH_AS(mtf::nth_largest_element<B>(x, 16), "mtf: nth_largest_element: n is 16, dim \"b\" has elements 0 to 15", mtf::plan_error);
+    CHECK_THROWS_WITH_AS((mtf::top_k<B>(x, Few{17})),
+                         "mtf: top_k: dim \"few\" asks for 17 elements of dim \"b\", which has 16", mtf::plan_error);
+    CHECK_THROWS_WITH_AS(mtf::nth_largest_element<B>(x, 16),
+                         "mtf: nth_largest_element: n is 16, dim \"b\" has elements 0 to 15", mtf::plan_error);
     CHECK_THROWS_AS(mtf::nth_smallest_element<B>(x, -1), mtf::plan_error);
     CHECK_THROWS_AS(mtf::sample_with_temperature<B>(x, -1, mtf::seed{1} / "s"), mtf::plan_error);
     CHECK_THROWS_AS(mtf::sample_with_temperature<B>(x, not_a_number, mtf::seed{1} / "s"), mtf::plan_error);
@@ -396,7 +433,8 @@ TEST_CASE("pending sums are completed before they are searched") {
   for_each_layout({"k:rows", "k:cols;b:rows"}, [](const Pair& pair) {
     const auto sum = [](World& w) { return mtf::reduce_sum<K>(normal(w, 1, a, k, b)); };
     check_equal(host(mtf::argmax<B>(sum(pair.world))), host(mtf::argmax<B>(sum(pair.alone))), pair.place);
-    check_equal(host(mtf::top_k<B>(sum(pair.world), Few{5}).indices), host(mtf::top_k<B>(sum(pair.alone), Few{5}).indices), pair.place);
+    check_equal(host(mtf::top_k<B>(sum(pair.world), Few{5}).indices),
+                host(mtf::top_k<B>(sum(pair.alone), Few{5}).indices), pair.place);
     check_equal(host(mtf::sort<B>(sum(pair.world)).indices), host(mtf::sort<B>(sum(pair.alone)).indices), pair.place);
   });
 }
@@ -420,9 +458,11 @@ TEST_CASE("static dims and layouts run the same") {
     const auto x = mtf::watch(mtf::random_normal<double, Rows, Wide>(w, mtf::seed{4} / "x"));
     const auto [values, indices] = mtf::top_k<Wide, Top>(x);
     const auto [sorted, order] = mtf::sort<Wide>(x, mtf::order::descending);
-    const auto loss = mtf::reduce_sum(mtf::square(values)) + mtf::reduce_sum(mtf::square(sorted)) + mtf::reduce_sum(mtf::nth_largest_element<Wide>(x, 2));
+    const auto loss = mtf::reduce_sum(mtf::square(values)) + mtf::reduce_sum(mtf::square(sorted)) +
+                      mtf::reduce_sum(mtf::nth_largest_element<Wide>(x, 2));
     const auto [dx] = mtf::gradients(loss, x);
-    return std::vector<Host>{host(values), host(indices), host(sorted), host(order), host(dx), host(mtf::argmin<Wide>(x))};
+    return std::vector<Host>{host(values), host(indices), host(sorted),
+                             host(order),  host(dx),      host(mtf::argmin<Wide>(x))};
   };
   const std::vector<Host> results = run(world);
   const std::vector<Host> expected = run(alone);

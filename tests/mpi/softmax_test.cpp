@@ -24,7 +24,8 @@ Host naive_softmax(const Host& x) {
 }
 Host naive_logsumexp(const Host& x) {
   Host result;
-  for (std::int64_t i = 0; i < a.extent(); ++i) result.push_back(log_sum_exp(&x[static_cast<std::size_t>(i * b.extent())], b.extent()));
+  for (std::int64_t i = 0; i < a.extent(); ++i)
+    result.push_back(log_sum_exp(&x[static_cast<std::size_t>(i * b.extent())], b.extent()));
   return result;
 }
 Host naive_log_softmax(const Host& x) {
@@ -54,37 +55,44 @@ Host naive_cross_entropy(const Host& logits, const Ids& targets, const mtf::Cros
 }  // namespace
 
 TEST_CASE("softmax, log_softmax and logsumexp under all layouts") {
-  for_each_layout({"", "a:rows", "b:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "b:rows,cols", "b:cols,rows", "a:rows,cols"}, [](const Pair& pair) {
-    const auto one = [](World& w) { return std::tuple(normal(w, 1, a, b)); };
-    check_operation(pair, "softmax", one, [](World&, const auto& x) { return mtf::softmax<B>(x); }, naive_softmax);
-    check_operation(pair, "log_softmax", one, [](World&, const auto& x) { return mtf::log_softmax<B>(x); }, naive_log_softmax);
-    check_operation(pair, "logsumexp", one, [](World&, const auto& x) { return mtf::logsumexp<B>(x); }, naive_logsumexp);
-    check_operation(pair, "softmax along the first dim", [](World& w) { return std::tuple(normal(w, 1, b, a)); },
-                    [](World&, const auto& x) { return mtf::einsum<A, B>(mtf::softmax<B>(x)); },
-                    [](const Host& x) {
-                      Host transposed(x.size());
-                      for (std::int64_t i = 0; i < std::ssize(x); ++i) {
-                        transposed[static_cast<std::size_t>(i % a.extent() * b.extent() + i / a.extent())] = x[static_cast<std::size_t>(i)];
-                      }
-                      return naive_softmax(transposed);
-                    });
-  });
+  for_each_layout(
+      {"", "a:rows", "b:rows", "b:cols", "a:rows;b:cols", "a:cols;b:rows", "b:rows,cols", "b:cols,rows", "a:rows,cols"},
+      [](const Pair& pair) {
+        const auto one = [](World& w) { return std::tuple(normal(w, 1, a, b)); };
+        check_operation(pair, "softmax", one, [](World&, const auto& x) { return mtf::softmax<B>(x); }, naive_softmax);
+        check_operation(
+            pair, "log_softmax", one, [](World&, const auto& x) { return mtf::log_softmax<B>(x); }, naive_log_softmax);
+        check_operation(
+            pair, "logsumexp", one, [](World&, const auto& x) { return mtf::logsumexp<B>(x); }, naive_logsumexp);
+        check_operation(
+            pair, "softmax along the first dim", [](World& w) { return std::tuple(normal(w, 1, b, a)); },
+            [](World&, const auto& x) { return mtf::einsum<A, B>(mtf::softmax<B>(x)); },
+            [](const Host& x) {
+              Host transposed(x.size());
+              for (std::int64_t i = 0; i < std::ssize(x); ++i) {
+                transposed[static_cast<std::size_t>(i % a.extent() * b.extent() + i / a.extent())] =
+                    x[static_cast<std::size_t>(i)];
+              }
+              return naive_softmax(transposed);
+            });
+      });
 }
 
 TEST_CASE("softmax of a pending sum") {
   for_each_layout({"", "k:rows", "k:cols", "b:rows;k:cols", "a:cols;k:rows"}, [](const Pair& pair) {
-    check_operation(pair, "softmax of an einsum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
-                    [](World&, const auto& x, const auto& y) { return mtf::softmax<B>(mtf::einsum<A, B>(x, y)); },
-                    [&](const Host& x, const Host& y) {
-                      Host logits(static_cast<std::size_t>(a.extent() * b.extent()));
-                      for (std::int64_t i = 0; i < std::ssize(logits); ++i) {
-                        for (std::int64_t l = 0; l < k.extent(); ++l) {
-                          logits[static_cast<std::size_t>(i)] +=
-                              x[static_cast<std::size_t>(i / b.extent() * k.extent() + l)] * y[static_cast<std::size_t>(l * b.extent() + i % b.extent())];
-                        }
-                      }
-                      return naive_softmax(logits);
-                    });
+    check_operation(
+        pair, "softmax of an einsum", [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b)); },
+        [](World&, const auto& x, const auto& y) { return mtf::softmax<B>(mtf::einsum<A, B>(x, y)); },
+        [&](const Host& x, const Host& y) {
+          Host logits(static_cast<std::size_t>(a.extent() * b.extent()));
+          for (std::int64_t i = 0; i < std::ssize(logits); ++i) {
+            for (std::int64_t l = 0; l < k.extent(); ++l) {
+              logits[static_cast<std::size_t>(i)] += x[static_cast<std::size_t>(i / b.extent() * k.extent() + l)] *
+                                                     y[static_cast<std::size_t>(l * b.extent() + i % b.extent())];
+            }
+          }
+          return naive_softmax(logits);
+        });
   });
 }
 
@@ -134,34 +142,51 @@ TEST_CASE("numerics: NaN in a row stays in that row") {
     Host values = host(normal(pair.alone, 1, a, b));
     values[static_cast<std::size_t>(3 * b.extent() + 5)] = NAN;
     const Host result = host(mtf::softmax<B>(mtf::from_global<double>(pair.world, values, a, b)));
-    for (std::int64_t i = 0; i < std::ssize(result); ++i) CHECK(std::isnan(result[static_cast<std::size_t>(i)]) == (i / b.extent() == 3));
+    for (std::int64_t i = 0; i < std::ssize(result); ++i)
+      CHECK(std::isnan(result[static_cast<std::size_t>(i)]) == (i / b.extent() == 3));
   });
 }
 
 TEST_CASE("cross_entropy under all layouts, with targets outside the vocabulary") {
-  for_each_layout({"", "a:rows", "v:cols", "a:rows;v:cols", "c:rows;v:cols", "v:rows,cols", "a:cols;c:rows", "v:cols,rows"}, [](const Pair& pair) {
-    const auto logits = [](World& w) { return std::tuple(normal(w, 1, a, c, v)); };
-    for (const mtf::CrossEntropyOptions& options : {mtf::CrossEntropyOptions{}, mtf::CrossEntropyOptions{.z_loss = 0.01},
-                                                    mtf::CrossEntropyOptions{.label_smoothing = 0.1},
-                                                    mtf::CrossEntropyOptions{.z_loss = 0.02, .label_smoothing = 0.3}}) {
-      check_operation(pair, "cross_entropy z " + std::to_string(options.z_loss) + " s " + std::to_string(options.label_smoothing), logits,
-                      [&](World& w, const auto& x) { return mtf::cross_entropy<V>(x, integers(w, 2, -2, 17, a, c), options); },
-                      [&](const Host& x) { return naive_cross_entropy(x, mtf::to_host(integers(pair.alone, 2, -2, 17, a, c)), options); });
-    }
-    check_operation(pair, "targets in another order", logits,
-                    [&](World& w, const auto& x) { return mtf::cross_entropy<V>(x, mtf::einsum<C, A>(integers(w, 2, 0, 15, a, c))); },
-                    [&](const Host& x) { return naive_cross_entropy(x, mtf::to_host(integers(pair.alone, 2, 0, 15, a, c)), {}); });
-    check_operation(pair, "vocabulary first", [](World& w) { return std::tuple(normal(w, 1, v, a, c)); },
-                    [&](World& w, const auto& x) { return mtf::cross_entropy<V>(x, mtf::cast<std::int64_t>(integers(w, 2, -1, 16, a, c))); },
-                    [&](const Host& x) {
-                      Host transposed(x.size());
-                      const std::int64_t rows = a.extent() * c.extent();
-                      for (std::int64_t i = 0; i < std::ssize(x); ++i) {
-                        transposed[static_cast<std::size_t>(i % rows * v.extent() + i / rows)] = x[static_cast<std::size_t>(i)];
-                      }
-                      return naive_cross_entropy(transposed, mtf::to_host(integers(pair.alone, 2, -1, 16, a, c)), {});
-                    });
-  });
+  for_each_layout(
+      {"", "a:rows", "v:cols", "a:rows;v:cols", "c:rows;v:cols", "v:rows,cols", "a:cols;c:rows", "v:cols,rows"},
+      [](const Pair& pair) {
+        const auto logits = [](World& w) { return std::tuple(normal(w, 1, a, c, v)); };
+        for (const mtf::CrossEntropyOptions& options :
+             {mtf::CrossEntropyOptions{}, mtf::CrossEntropyOptions{.z_loss = 0.01},
+              mtf::CrossEntropyOptions{.label_smoothing = 0.1},
+              mtf::CrossEntropyOptions{.z_loss = 0.02, .label_smoothing = 0.3}}) {
+          check_operation(
+              pair,
+              "cross_entropy z " + std::to_string(options.z_loss) + " s " + std::to_string(options.label_smoothing),
+              logits,
+              [&](World& w, const auto& x) { return mtf::cross_entropy<V>(x, integers(w, 2, -2, 17, a, c), options); },
+              [&](const Host& x) {
+                return naive_cross_entropy(x, mtf::to_host(integers(pair.alone, 2, -2, 17, a, c)), options);
+              });
+        }
+        check_operation(
+            pair, "targets in another order", logits,
+            [&](World& w, const auto& x) {
+              return mtf::cross_entropy<V>(x, mtf::einsum<C, A>(integers(w, 2, 0, 15, a, c)));
+            },
+            [&](const Host& x) {
+              return naive_cross_entropy(x, mtf::to_host(integers(pair.alone, 2, 0, 15, a, c)), {});
+            });
+        check_operation(
+            pair, "vocabulary first", [](World& w) { return std::tuple(normal(w, 1, v, a, c)); },
+            [&](World& w, const auto& x) {
+              return mtf::cross_entropy<V>(x, mtf::cast<std::int64_t>(integers(w, 2, -1, 16, a, c)));
+            },
+            [&](const Host& x) {
+              Host transposed(x.size());
+              const std::int64_t rows = a.extent() * c.extent();
+              for (std::int64_t i = 0; i < std::ssize(x); ++i) {
+                transposed[static_cast<std::size_t>(i % rows * v.extent() + i / rows)] = x[static_cast<std::size_t>(i)];
+              }
+              return naive_cross_entropy(transposed, mtf::to_host(integers(pair.alone, 2, -1, 16, a, c)), {});
+            });
+      });
 }
 
 TEST_CASE("cross_entropy has the reference's values") {
@@ -175,9 +200,11 @@ TEST_CASE("cross_entropy has the reference's values") {
     const auto [dx] = mtf::gradients(mtf::reduce_sum(with_z), x);
     check_close(host(plain), {1.440189699, 0.000136191}, 1e-8, "loss");
     check_close(host(with_z), {1.442161227, 0.010136463}, 1e-8, "loss with z");
-    check_close(host(dx), {0.032087073, 0.087221706, -0.762906821, 0.64448608, 4.5485e-5, 4.5485e-5, 4.5485e-5, 0.001863574}, 1e-8, "gradient");
-    check_close(host(mtf::softmax<V>(mtf::from_global<double>(w, Host{1, 2, 3, 4}, classes))), {.032058603, .087144319, .236882818, .64391426}, 1e-8,
-                "softmax");
+    check_close(host(dx),
+                {0.032087073, 0.087221706, -0.762906821, 0.64448608, 4.5485e-5, 4.5485e-5, 4.5485e-5, 0.001863574},
+                1e-8, "gradient");
+    check_close(host(mtf::softmax<V>(mtf::from_global<double>(w, Host{1, 2, 3, 4}, classes))),
+                {.032058603, .087144319, .236882818, .64391426}, 1e-8, "softmax");
   };
   World alone(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
   run(alone);

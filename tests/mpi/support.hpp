@@ -1,11 +1,6 @@
-// What the tests of distributed programs share: worlds for every mesh and layout, the same world on one rank as the oracle,
-// comparisons, finite differences.
+// What the tests of distributed programs share: worlds for every mesh and layout, the same world on one rank as the
+// oracle, comparisons, finite differences.
 #pragma once
-
-#include <mtf/mtf.hpp>
-
-#include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +12,11 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <mtf/mtf.hpp>
 
 namespace support {
 
@@ -96,7 +96,8 @@ Host host(const X& x) {
   return result;
 }
 
-/// Largest difference over the largest finite magnitude expected. Equal infinities and NaN in both places are no difference.
+/// Largest difference over the largest finite magnitude expected. Equal infinities and NaN in both places are no
+/// difference.
 inline double difference(const Host& got, const Host& expected) {
   if (got.size() != expected.size()) return HUGE_VAL;
   double scale = 1e-300;
@@ -139,7 +140,8 @@ auto weighted_sum(const mtf::Tensor<World, T, Dims...>& y) {
 template <class T, class... Dims>
 auto with_elements(const mtf::Tensor<World, T, Dims...>& like, const std::vector<T>& elements) {
   auto value = mtf::make_value(like.engine(), like.placement(), mtf::element_type_of<T>::value);
-  like.engine().template write<T>(*value->block, like.placement(), [&](std::int64_t i) { return elements[static_cast<std::size_t>(i)]; });
+  like.engine().template write<T>(*value->block, like.placement(),
+                                  [&](std::int64_t i) { return elements[static_cast<std::size_t>(i)]; });
   return mtf::Tensor<World, T, Dims...>(mtf::Array{std::move(value), {}});
 }
 
@@ -184,27 +186,30 @@ Host central_differences(World& alone, const F& f, const std::tuple<Xs...>& xs, 
 }
 
 /// Whether the dims may meet in one operation of the world.
-inline bool legal(const World& world, const mtf::ShapeValue& dims) { return mtf::check(world.engine().rules, dims, false).empty(); }
+inline bool legal(const World& world, const mtf::ShapeValue& dims) {
+  return mtf::check(world.engine().rules, dims, false).empty();
+}
 
 struct CheckOptions {
   double tolerance = 1e-12;
-  double step = 1e-5;         ///< of the differences
-  double difference = 1e-6;   ///< tolerance of the differences
-  bool unites = true;         ///< the dims of all operands and the result meet in the operation; else each tensor stands alone
+  double step = 1e-5;        ///< of the differences
+  double difference = 1e-6;  ///< tolerance of the differences
+  bool unites = true;  ///< the dims of all operands and the result meet in the operation; else each tensor stands alone
 };
 
-/// Value and gradients of f on inputs(world)... in a distributed world against those on one rank; there, against naive(host inputs
-/// ...) and finite differences. Where the dims may not meet, the operation must say so.
+/// Value and gradients of f on inputs(world)... in a distributed world against those on one rank; there, against
+/// naive(host inputs ...) and finite differences. Where the dims may not meet, the operation must say so.
 template <class Inputs, class F, class Naive>
-void check_operation(const Pair& pair, const std::string& name, const Inputs& inputs, const F& f, const Naive& naive, const CheckOptions& options = {}) {
+void check_operation(const Pair& pair, const std::string& name, const Inputs& inputs, const F& f, const Naive& naive,
+                     const CheckOptions& options = {}) {
   constexpr std::size_t count = std::tuple_size_v<decltype(inputs(pair.alone))>;
   Expected& expected = pair.expected[name];
   if (expected.results.empty()) {
     const auto xs = inputs(pair.alone);
     expected.results = results_of(pair.alone, f, xs);
     if (ranks() == 1) {  // the same on every rank, so one run of the tests does it
-      check_close(expected.results.back(), std::apply([&](const auto&... x) { return naive(host(x)...); }, xs), options.tolerance,
-                  name + " against a naive loop");
+      check_close(expected.results.back(), std::apply([&](const auto&... x) { return naive(host(x)...); }, xs),
+                  options.tolerance, name + " against a naive loop");
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         (check_close(expected.results[I], central_differences<I>(pair.alone, f, xs, options.step), options.difference,
                      name + ", differences of input " + std::to_string(I)),
@@ -223,7 +228,8 @@ void check_operation(const Pair& pair, const std::string& name, const Inputs& in
   }
   const std::vector<Host> results = results_of(pair.world, f, inputs(pair.world));
   for (std::size_t i = 0; i <= count; ++i) {
-    check_close(results[i], expected.results[i], options.tolerance, name + (i < count ? ", gradient " + std::to_string(i) : ", value") + ", " + pair.place);
+    check_close(results[i], expected.results[i], options.tolerance,
+                name + (i < count ? ", gradient " + std::to_string(i) : ", value") + ", " + pair.place);
   }
 }
 
@@ -249,9 +255,9 @@ std::vector<std::string> collectives(AnyWorld& world) {
   return result;
 }
 inline std::string text_of(const mtf::Record& record) {
-  return fmt::format("{} {}{}: {} of {}, axes {:b}, work {}, bytes {}, count {}, wire {}, for {}", record.operation, record.occurrence,
-                     record.is_gradient ? ", gradient" : "", record.plan, mtf::name_of(record.type), record.axes.bits, record.work, record.bytes,
-                     record.count, record.wire_bytes, record.subject);
+  return fmt::format("{} {}{}: {} of {}, axes {:b}, work {}, bytes {}, count {}, wire {}, for {}", record.operation,
+                     record.occurrence, record.is_gradient ? ", gradient" : "", record.plan, mtf::name_of(record.type),
+                     record.axes.bits, record.work, record.bytes, record.count, record.wire_bytes, record.subject);
 }
 /// The same records in the same order.
 inline void check_same_work(const mtf::Records& done, const mtf::Records& planned, const std::string& place) {

@@ -13,7 +13,8 @@ struct Expert : mtf::Dim<"experts"> {};
 struct Capacity : mtf::Dim<"capacity"> {};
 
 constexpr int groups = 8, positions = 6, experts = 3;
-constexpr double inputs[positions][experts] = {{2, .1, 0}, {1.5, 0, .2}, {0, 1, 0}, {1.2, 1, 0}, {0, 0, 1}, {.3, .2, .1}};
+constexpr double inputs[positions][experts] = {{2, .1, 0},  {1.5, 0, .2}, {0, 1, 0},
+                                               {1.2, 1, 0}, {0, 0, 1},    {.3, .2, .1}};
 
 struct Result {
   std::vector<double> combine, dispatch, balance;
@@ -30,8 +31,8 @@ Result gates_on(World& world, std::int64_t places, const std::vector<float>& imp
     weights.insert(weights.end(), importance.begin(), importance.end());
   }
   const auto probabilities = mtf::softmax<Expert>(mtf::from_global(world, x, batch, group, expert));
-  const auto gates =
-      top_2_gates(world, probabilities, mtf::from_global(world, weights, batch, group), 1e-6, mtf::seed{3}, expert, capacity, group, batch);
+  const auto gates = top_2_gates(world, probabilities, mtf::from_global(world, weights, batch, group), 1e-6,
+                                 mtf::seed{3}, expert, capacity, group, batch);
   const auto host = [](const auto& tensor) {
     const auto values = mtf::to_host(tensor);
     return std::vector<double>(values.begin(), values.end());
@@ -58,14 +59,17 @@ TEST_CASE("top-2 gating: the reference's assignments, places and balance, howeve
                            {1, 2, 1, .21416502}, {2, 1, 0, .73105858}, {4, 2, 0, .73105858}};
     for (int g = 0; g < groups; ++g) {
       double rest = 0;
-      for (int i = 0; i < positions * experts * 2; ++i) rest += result.combine[static_cast<std::size_t>(g * positions * experts * 2 + i)];
+      for (int i = 0; i < positions * experts * 2; ++i)
+        rest += result.combine[static_cast<std::size_t>(g * positions * experts * 2 + i)];
       for (const Entry& entry : expected) {
-        CHECK(at(result, g, entry.position, entry.expert, entry.place, 2) == doctest::Approx(entry.weight).epsilon(2e-6));
+        CHECK(at(result, g, entry.position, entry.expert, entry.place, 2) ==
+              doctest::Approx(entry.weight).epsilon(2e-6));
         rest -= entry.weight;
       }
       CHECK(std::abs(rest) < 1e-5);
     }
-    for (std::size_t i = 0; i < result.combine.size(); ++i) CHECK(result.dispatch[i] == (result.combine[i] > 0 ? 1.0 : 0.0));
+    for (std::size_t i = 0; i < result.combine.size(); ++i)
+      CHECK(result.dispatch[i] == (result.combine[i] > 0 ? 1.0 : 0.0));
     CHECK(result.balance.at(0) == doctest::Approx(1.177407981).epsilon(2e-6));
   }
 }

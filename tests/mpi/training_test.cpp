@@ -1,7 +1,7 @@
 // Optimizers, and the language model: reference values, equal training under every mesh and layout, what a step sends.
-#include "support.hpp"
-
 #include <algorithm>
+
+#include "support.hpp"
 
 using namespace support;
 
@@ -10,7 +10,8 @@ namespace {
 using ModelDims = mtf::LanguageModelDims;
 
 struct TypedMesh : mtf::Mesh<mtf::Axis<"rows">, mtf::Axis<"cols">> {};
-struct Grid : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">, mtf::Split<"vocab", "cols">> {};
+struct Grid : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">,
+                          mtf::Split<"vocab", "cols">> {};
 using TypedWorld = mtf::World<TypedMesh, Grid>;
 constexpr std::string_view grid = "batch:rows;heads:cols;d_ff:cols;vocab:cols";
 constexpr std::string_view data = "batch:rows,cols";
@@ -39,8 +40,10 @@ mtf::LanguageModel<W, T, ModelDims> small_model(W& world, double dropout) {
 template <class W, class T>
 auto loss_of_step(W& world, const mtf::LanguageModel<W, T, ModelDims>& model, std::int64_t step) {
   const std::int64_t count = small.batch.extent() * small.length.extent();
-  const auto inputs = mtf::from_global(world, tokens_of_step(2 * step, count, small.vocab.extent()), small.batch, small.length);
-  const auto targets = mtf::from_global(world, tokens_of_step(2 * step + 1, count, small.vocab.extent()), small.batch, small.length);
+  const auto inputs =
+      mtf::from_global(world, tokens_of_step(2 * step, count, small.vocab.extent()), small.batch, small.length);
+  const auto targets =
+      mtf::from_global(world, tokens_of_step(2 * step + 1, count, small.vocab.extent()), small.batch, small.length);
   return model.loss(inputs, targets, true, mtf::seed{3} / step);
 }
 
@@ -82,11 +85,14 @@ Trained train(W& world, Optimizer& optimizer, double rate, int steps) {
 struct Tolerance {
   double gradient, variable;
 };
-void check_equal_training(const Trained& got, const Trained& expected, const Tolerance& tolerance, const std::string& place) {
+void check_equal_training(const Trained& got, const Trained& expected, const Tolerance& tolerance,
+                          const std::string& place) {
   REQUIRE(got.paths == expected.paths);
   for (std::size_t i = 0; i < got.paths.size(); ++i) {
-    check_close(got.first_gradients[i], expected.first_gradients[i], tolerance.gradient, place + ", first gradient of " + got.paths[i]);
-    check_close(got.variables[i], expected.variables[i], tolerance.variable, place + ", " + got.paths[i] + " after training");
+    check_close(got.first_gradients[i], expected.first_gradients[i], tolerance.gradient,
+                place + ", first gradient of " + got.paths[i]);
+    check_close(got.variables[i], expected.variables[i], tolerance.variable,
+                place + ", " + got.paths[i] + " after training");
   }
   check_close(got.losses, expected.losses, tolerance.variable, place + ", losses");
 }
@@ -113,7 +119,8 @@ void compare_training(const MakeOptimizer& make, double rate, const Tolerance& t
     for (const std::string_view layout : {data, model_parallel, grid}) {
       World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout, .seed = 11});
       auto optimizer = make(world);
-      check_equal_training(train<T>(world, optimizer, rate, steps), expected, tolerance, fmt::format("mesh {}, layout {}", mesh, layout));
+      check_equal_training(train<T>(world, optimizer, rate, steps), expected, tolerance,
+                           fmt::format("mesh {}, layout {}", mesh, layout));
       CHECK(world.verify_replicas());
       CHECK(world.agree(world.counters().sequence()) == world.counters().sequence());
     }
@@ -126,13 +133,15 @@ const Host first_gradient{.1, -.2, .3, 0, .5, -.6};
 const Host second_gradient{-.3, .1, .2, .4, 0, .1};
 
 template <class Optimizer>
-void check_two_steps(World& world, const mtf::Variable<World, double, A, B>& w, Optimizer& optimizer, double rate, const Host& after_first,
-                     const Host& after_second) {
+void check_two_steps(World& world, const mtf::Variable<World, double, A, B>& w, Optimizer& optimizer, double rate,
+                     const Host& after_first, const Host& after_second) {
   const A two{2};
   const B three{3};
   w.assign(mtf::from_global<double>(world, start, two, three));
   const auto step = [&](const Host& gradient) {
-    optimizer.apply(mtf::gradients_of_variables(world, mtf::reduce_sum(w * mtf::from_global<double>(world, gradient, two, three))), rate);
+    optimizer.apply(
+        mtf::gradients_of_variables(world, mtf::reduce_sum(w * mtf::from_global<double>(world, gradient, two, three))),
+        rate);
   };
   step(first_gradient);
   check_close(host(w), after_first, 1e-10, "after the first step");
@@ -190,7 +199,8 @@ void check_reference(World& world, const ReferenceCase& example) {
   const mtf::LanguageModel<World, double, ModelDims> model(world, dims, example.options);
   for (const auto& state : world.registry().all()) {
     if (state->path.view().find("norm") != std::string_view::npos) continue;
-    state->assign(mtf::untyped::initial<World::engine_type, double>(world.engine(), state->placement(), mtf::init::function(reference_weight), {}));
+    state->assign(mtf::untyped::initial<World::engine_type, double>(world.engine(), state->placement(),
+                                                                    mtf::init::function(reference_weight), {}));
   }
   const auto targets = mtf::from_global(world, Ids{2, 5, 3, 1, 0, 0, 4, 7, 6, 2, 5, 1}, dims.batch, dims.length);
   const auto inputs = mtf::from_global(world, Ids{0, 2, 5, 3, 1, 0, 0, 4, 7, 6, 2, 5}, dims.batch, dims.length);
@@ -203,7 +213,8 @@ void check_reference(World& world, const ReferenceCase& example) {
   CHECK_MESSAGE(std::abs(mtf::item(loss) - example.loss) < 5e-9, example.name);
   CHECK_MESSAGE(std::abs(squares - example.squares) < 5e-9, example.name);
   const Host logits = host(model.logits(inputs, example.training, mtf::seed{1}));
-  for (std::size_t i = 0; i < 8; ++i) CHECK_MESSAGE(std::abs(logits[(6 + 2) * 8 + i] - example.logits[i]) < 6e-8, example.name);
+  for (std::size_t i = 0; i < 8; ++i)
+    CHECK_MESSAGE(std::abs(logits[(6 + 2) * 8 + i] - example.logits[i]) < 6e-8, example.name);
 }
 
 /// What one training step sends, in order.
@@ -252,7 +263,12 @@ TEST_CASE("gradients under a layout: the language model has the reference's loss
   const std::vector<ReferenceCase> examples{
       {"base", {.layers = 1, .zero_is_padding = true}, true, 1.817368214, .457470336, one_block},
       {"evaluation", {.layers = 1, .zero_is_padding = true}, false, 1.816962935, .457413739, one_block},
-      {"label smoothing", {.layers = 1, .label_smoothing = .1, .zero_is_padding = true}, true, 1.820635781, .381297956, one_block},
+      {"label smoothing",
+       {.layers = 1, .label_smoothing = .1, .zero_is_padding = true},
+       true,
+       1.820635781,
+       .381297956,
+       one_block},
       {"two blocks", {.layers = 2, .zero_is_padding = true}, true, 1.833387873, .439293465, two_blocks},
   };
   for (const ReferenceCase& example : examples) {
@@ -279,13 +295,16 @@ TEST_CASE("gradients under a layout: the language model has the reference's loss
 }
 
 TEST_CASE("gradients under a layout: training is equal under every mesh and layout: momentum and dropout in double") {
-  compare_training<double>([](World& w) { return mtf::Sgd<World, double>(w, 0.9); }, 0.1, {.gradient = 1e-12, .variable = 1e-10});
+  compare_training<double>([](World& w) { return mtf::Sgd<World, double>(w, 0.9); }, 0.1,
+                           {.gradient = 1e-12, .variable = 1e-10});
 }
 TEST_CASE("training is equal under every mesh and layout: momentum and dropout in float") {
-  compare_training<float>([](World& w) { return mtf::Sgd<World, float>(w, 0.9); }, 0.1, {.gradient = 1e-5, .variable = 1e-4});
+  compare_training<float>([](World& w) { return mtf::Sgd<World, float>(w, 0.9); }, 0.1,
+                          {.gradient = 1e-5, .variable = 1e-4});
 }
 TEST_CASE("training is equal under every mesh and layout: Adam in float") {
-  compare_training<float>([](World& w) { return mtf::Adam<World, float>(w, {.weight_decay = 0.01}); }, 0.002, {.gradient = 1e-5, .variable = 1e-3});
+  compare_training<float>([](World& w) { return mtf::Adam<World, float>(w, {.weight_decay = 0.01}); }, 0.002,
+                          {.gradient = 1e-5, .variable = 1e-3});
 }
 
 TEST_CASE("a layout as a type and as a value send the same") {
@@ -297,7 +316,8 @@ TEST_CASE("a layout as a type and as a value send the same") {
     for (const auto& state : typed.registry().all()) {
       const mtf::VariableState* other = world.registry().find(state->path.view());
       CHECK(other != nullptr);
-      if (other != nullptr) CHECK(host_of<double>(typed, *state->leaf.value) == host_of<double>(world, *other->leaf.value));
+      if (other != nullptr)
+        CHECK(host_of<double>(typed, *state->leaf.value) == host_of<double>(world, *other->leaf.value));
     }
     CHECK(typed.verify_replicas());
   }
@@ -355,16 +375,19 @@ TEST_CASE("a step of the language model sends what the closed form says") {
 
 TEST_CASE("a dry run does and sends what the world does and sends, in the same order, and needs as much memory") {
   for (const std::string& mesh : meshes()) {
-    for (const std::string_view layout : {std::string_view{}, grid, data, model_parallel, std::string_view{"batch:rows;vocab:cols"}}) {
+    for (const std::string_view layout :
+         {std::string_view{}, grid, data, model_parallel, std::string_view{"batch:rows;vocab:cols"}}) {
       const auto step = [&](auto& world, const auto& inputs, const auto& targets) {
         using W = std::remove_reference_t<decltype(world)>;
         const mtf::LanguageModel<W, float, ModelDims> model = small_model<W, float>(world, 0.2);
         mtf::Adam<W, float> adam(world);
-        for (int i = 0; i < 2; ++i) adam.apply(mtf::gradients_of_variables(world, model.loss(inputs, targets, true, mtf::seed{3})), 0.01);
+        for (int i = 0; i < 2; ++i)
+          adam.apply(mtf::gradients_of_variables(world, model.loss(inputs, targets, true, mtf::seed{3})), 0.01);
       };
       mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> dry({.mesh = mesh, .layout = layout});
       dry.start_tracing();
-      step(dry, mtf::placeholder<std::int32_t>(dry, small.batch, small.length), mtf::placeholder<std::int32_t>(dry, small.batch, small.length));
+      step(dry, mtf::placeholder<std::int32_t>(dry, small.batch, small.length),
+           mtf::placeholder<std::int32_t>(dry, small.batch, small.length));
 
       World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
       const std::int64_t count = small.batch.extent() * small.length.extent();
@@ -374,8 +397,8 @@ TEST_CASE("a dry run does and sends what the world does and sends, in the same o
 
       check_same_work(world.records(), dry.records(), fmt::format("mesh {}, layout {}", mesh, layout));
       const auto measured = static_cast<double>(world.engine().pool().peak_bytes());
-      CHECK_MESSAGE(std::abs(static_cast<double>(dry.cost().peak_bytes) / measured - 1) < 0.05, mesh, ", ", std::string(layout), ": planned ",
-                    dry.cost().peak_bytes, ", measured ", measured);
+      CHECK_MESSAGE(std::abs(static_cast<double>(dry.cost().peak_bytes) / measured - 1) < 0.05, mesh, ", ",
+                    std::string(layout), ": planned ", dry.cost().peak_bytes, ", measured ", measured);
     }
   }
 }

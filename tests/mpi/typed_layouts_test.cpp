@@ -1,14 +1,15 @@
-// Layouts as types: every family of operations under layouts that the compiler knows sends what it sends, and gives what it gives bit for
-// bit, under the same layout as a value; and both give what one rank gives.
+// Layouts as types: every family of operations under layouts that the compiler knows sends what it sends, and gives
+// what it gives bit for bit, under the same layout as a value; and both give what one rank gives.
 //
-// The programs are generic functions of a world, so the typed shells are compiled for each layout and the untyped operations once.
+// The programs are generic functions of a world, so the typed shells are compiled for each layout and the untyped
+// operations once.
 #include "support.hpp"
 
 namespace {
 
+using mtf::Spatial;
 using support::Host;
 using support::ranks;
-using mtf::Spatial;
 
 struct A : mtf::Dim<"a", 8> {};
 struct B : mtf::Dim<"b", 16> {};
@@ -28,7 +29,9 @@ auto normal(World& world, const char* name) {
 }
 template <class World, class... Dims>
 auto integers(World& world, const char* name, int low, int high) {
-  return mtf::cast<std::int32_t>(mtf::map([](double u) { return std::floor(u); }, mtf::random_uniform<double, Dims...>(world, mtf::seed{4} / name, low, high + 1)));
+  return mtf::cast<std::int32_t>(
+      mtf::map([](double u) { return std::floor(u); },
+               mtf::random_uniform<double, Dims...>(world, mtf::seed{4} / name, low, high + 1)));
 }
 
 /// Sum of y with weights that differ from element to element.
@@ -36,7 +39,9 @@ template <class W, class... Dims>
 auto weighted(const mtf::Tensor<W, double, Dims...>& y) {
   using E = typename W::engine_type;
   const mtf::Tensor<W, double, Dims...> weights(
-      mtf::Array{mtf::untyped::random<E, double>(y.engine(), y.placement(), mtf::seed{5} / "weights", mtf::Distribution::normal, 0, 1), {}});
+      mtf::Array{mtf::untyped::random<E, double>(y.engine(), y.placement(), mtf::seed{5} / "weights",
+                                                 mtf::Distribution::normal, 0, 1),
+                 {}});
   return mtf::reduce_sum(y * weights);
 }
 /// The elements of the tensors, then the gradients of the loss with respect to xs.
@@ -119,7 +124,8 @@ struct Selections {
     const auto [values, indices] = mtf::top_k<B, D>(x);
     const auto [sorted, order] = mtf::sort<B>(x);
     const auto median = mtf::nth_largest_element<B>(x, 7);
-    return results(std::tuple(values, indices, sorted, order, median, mtf::argmax<B>(x)), weighted(values) + weighted(sorted) + weighted(median), x);
+    return results(std::tuple(values, indices, sorted, order, median, mtf::argmax<B>(x)),
+                   weighted(values) + weighted(sorted) + weighted(median), x);
   }
 };
 struct Movements {
@@ -131,7 +137,8 @@ struct Movements {
     const auto padded = mtf::pad<B>(x, 7, 9, Twice{});
     const auto both = mtf::concat<B>(Twice{}, x, mtf::reverse<B>(x));
     const auto stacked = mtf::stack(Pair{}, x, moved);
-    return results(std::tuple(moved, half, padded, both, stacked), weighted(half) + weighted(padded) + weighted(both) + weighted(stacked), x);
+    return results(std::tuple(moved, half, padded, both, stacked),
+                   weighted(half) + weighted(padded) + weighted(both) + weighted(stacked), x);
   }
 };
 struct Convolutions {
@@ -150,7 +157,8 @@ struct Noise {
     const auto x = normal<W, A, B>(world, "x");
     const auto y = mtf::dropout<B>(x, 0.3, mtf::seed{6} / "dropout");
     const auto sums = mtf::cumsum<B>(x);
-    return results(std::tuple(y, sums, mtf::sample_with_temperature<B>(x, 0.7, mtf::seed{7} / "sample")), weighted(y) + weighted(sums), x);
+    return results(std::tuple(y, sums, mtf::sample_with_temperature<B>(x, 0.7, mtf::seed{7} / "sample")),
+                   weighted(y) + weighted(sums), x);
   }
 };
 
@@ -170,7 +178,8 @@ template <class Mesh, class Layout, class Program>
 void compare(const std::string& mesh, const std::vector<Host>& expected, const Program& program) {
   const std::string layout = text_of(Layout::value());
   const std::string what = fmt::format("mesh {}, layout {}", mesh, layout);
-  mtf::World<Mesh, Layout> typed(MPI_COMM_WORLD, {.mesh = Mesh::is_static ? std::string_view() : std::string_view(mesh)});
+  mtf::World<Mesh, Layout> typed(MPI_COMM_WORLD,
+                                 {.mesh = Mesh::is_static ? std::string_view() : std::string_view(mesh)});
   support::World drawn(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
   support::watch_collectives(typed);
   support::watch_collectives(drawn);
@@ -178,7 +187,8 @@ void compare(const std::string& mesh, const std::vector<Host>& expected, const P
   CHECK_MESSAGE(results == program(drawn), what, ": other results than under the layout as a value");
   CHECK_MESSAGE(support::collectives(typed) == support::collectives(drawn), what);
   CHECK_MESSAGE(typed.unused_rules() == std::vector<std::string>{}, what);
-  for (std::size_t i = 0; i < expected.size(); ++i) support::check_close(results[i], expected[i], 1e-12, fmt::format("{}, result {}", what, i));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    support::check_close(results[i], expected[i], 1e-12, fmt::format("{}, result {}", what, i));
   CHECK_MESSAGE(typed.verify_replicas(), what);
 }
 
@@ -203,24 +213,40 @@ using S = mtf::Split<Dim, Axes...>;
 TEST_CASE("layouts as types: products") {
   under_layouts<L<S<"a", "p">>, L<S<"b", "p">>, L<S<"a", "p">, S<"c", "q">>, L<S<"a", "q">, S<"b", "p">>>(Products{});
 }
-TEST_CASE("layouts as types: element-wise functions") { under_layouts<L<S<"a", "p">>, L<S<"b", "p", "q">>, L<S<"a", "q">, S<"b", "p">>>(Elementwise{}); }
-TEST_CASE("layouts as types: reductions") { under_layouts<L<S<"b", "p">>, L<S<"a", "p">, S<"b", "q">>, L<S<"b", "q">, S<"c", "p">>>(Reductions{}); }
-TEST_CASE("layouts as types: losses") { under_layouts<L<S<"b", "p">>, L<S<"a", "p">, S<"b", "q">>, L<S<"b", "q", "p">>>(Losses{}); }
-TEST_CASE("layouts as types: reshapes") {
-  under_layouts<L<S<"a", "p">, S<"c", "p">>, L<S<"b", "q">, S<"c", "p">>, L<S<"joined", "p">, S<"b", "q">, S<"twice", "q">>>(Reshapes{});
+TEST_CASE("layouts as types: element-wise functions") {
+  under_layouts<L<S<"a", "p">>, L<S<"b", "p", "q">>, L<S<"a", "q">, S<"b", "p">>>(Elementwise{});
 }
-TEST_CASE("layouts as types: lookups") { under_layouts<L<S<"b", "p">>, L<S<"a", "p">, S<"b", "q">>, L<S<"a", "q", "p">>>(Lookups{}); }
-TEST_CASE("layouts as types: selections") { under_layouts<L<S<"b", "p">>, L<S<"a", "q">>, L<S<"a", "p">, S<"b", "q">>>(Selections{}); }
+TEST_CASE("layouts as types: reductions") {
+  under_layouts<L<S<"b", "p">>, L<S<"a", "p">, S<"b", "q">>, L<S<"b", "q">, S<"c", "p">>>(Reductions{});
+}
+TEST_CASE("layouts as types: losses") {
+  under_layouts<L<S<"b", "p">>, L<S<"a", "p">, S<"b", "q">>, L<S<"b", "q", "p">>>(Losses{});
+}
+TEST_CASE("layouts as types: reshapes") {
+  under_layouts<L<S<"a", "p">, S<"c", "p">>, L<S<"b", "q">, S<"c", "p">>,
+                L<S<"joined", "p">, S<"b", "q">, S<"twice", "q">>>(Reshapes{});
+}
+TEST_CASE("layouts as types: lookups") {
+  under_layouts<L<S<"b", "p">>, L<S<"a", "p">, S<"b", "q">>, L<S<"a", "q", "p">>>(Lookups{});
+}
+TEST_CASE("layouts as types: selections") {
+  under_layouts<L<S<"b", "p">>, L<S<"a", "q">>, L<S<"a", "p">, S<"b", "q">>>(Selections{});
+}
 TEST_CASE("layouts as types: movements") {
-  under_layouts<L<S<"b", "p">>, L<S<"b", "p">, S<"half", "p">, S<"twice", "q">>, L<S<"a", "q">, S<"twice", "p">>>(Movements{});
+  under_layouts<L<S<"b", "p">>, L<S<"b", "p">, S<"half", "p">, S<"twice", "q">>, L<S<"a", "q">, S<"twice", "p">>>(
+      Movements{});
 }
 TEST_CASE("layouts as types: convolutions and pools") {
-  under_layouts<L<S<"h", "p">, S<"out", "p">>, L<S<"a", "p">, S<"c", "q">>, L<S<"h", "q">, S<"a", "p">>>(Convolutions{});
+  under_layouts<L<S<"h", "p">, S<"out", "p">>, L<S<"a", "p">, S<"c", "q">>, L<S<"h", "q">, S<"a", "p">>>(
+      Convolutions{});
 }
-TEST_CASE("layouts as types: noise and running sums") { under_layouts<L<S<"a", "p">>, L<S<"b", "p">>, L<S<"b", "q", "p">>>(Noise{}); }
+TEST_CASE("layouts as types: noise and running sums") {
+  under_layouts<L<S<"a", "p">>, L<S<"b", "p">>, L<S<"b", "q", "p">>>(Noise{});
+}
 
 TEST_CASE("layouts as types: meshes as types too") {
-  const auto on = [&]<class Mesh, class Program>(std::type_identity<Mesh>, const std::string& text, const Program& program) {
+  const auto on = [&]<class Mesh, class Program>(std::type_identity<Mesh>, const std::string& text,
+                                                 const Program& program) {
     if (ranks() != Mesh::value().size()) return;
     support::World alone(MPI_COMM_SELF, {.mesh = "p:1;q:1"});
     compare<Mesh, L<S<"a", "p">, S<"b", "q">>>(text, program(alone), program);

@@ -1,9 +1,4 @@
 // The collectives on random data, on every group of a mesh, whole and cut into chunks.
-#include <mtf/runtime/communicators.hpp>
-
-#include <doctest/doctest.h>
-#include <mpi.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +6,11 @@
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <doctest/doctest.h>
+#include <mpi.h>
+
+#include <mtf/runtime/communicators.hpp>
 
 namespace {
 
@@ -28,7 +28,8 @@ struct Limit {
 /// What the member `rank` of a group has at i; every rank can tell what the others have.
 template <class T>
 T element(int rank, std::int64_t i) {
-  std::uint64_t x = static_cast<std::uint64_t>(rank + 1) * std::uint64_t{0x9E3779B97F4A7C15} + static_cast<std::uint64_t>(i) * std::uint64_t{0xBF58476D1CE4E5B9};
+  std::uint64_t x = static_cast<std::uint64_t>(rank + 1) * std::uint64_t{0x9E3779B97F4A7C15} +
+                    static_cast<std::uint64_t>(i) * std::uint64_t{0xBF58476D1CE4E5B9};
   x ^= x >> 31;
   x *= std::uint64_t{0x94D049BB133111EB};
   x ^= x >> 29;
@@ -102,7 +103,8 @@ void for_each_group(const Body& body) {
     mesh.axes.push_back({"rows", rows});
     mesh.axes.push_back({"cols", ranks / rows});
     mtf::Communicators communicators(MPI_COMM_WORLD, mesh);
-    for (const mtf::AxisSet set : {mtf::AxisSet::of(0), mtf::AxisSet::of(1), mesh.all()}) body(communicators.along(set));
+    for (const mtf::AxisSet set : {mtf::AxisSet::of(0), mtf::AxisSet::of(1), mesh.all()})
+      body(communicators.along(set));
     communicators.close();
   }
 }
@@ -131,7 +133,8 @@ void check_all_reduce(const mtf::Group& group, std::int64_t count, Combine how) 
   std::vector<T> data = elements<T>(group.rank, count);
   const int calls = mtf::collectives::all_reduce(group, data.data(), count, type_of<T>(), how);
   bool right = true;
-  for (std::int64_t i = 0; i < count; ++i) right = right && data[static_cast<std::size_t>(i)] == of_all<T>(how, group.size, i);
+  for (std::int64_t i = 0; i < count; ++i)
+    right = right && data[static_cast<std::size_t>(i)] == of_all<T>(how, group.size, i);
   CAPTURE(std::string(mtf::name_of(how)));
   CHECK(right);
   if (group.size == 1) {
@@ -147,7 +150,8 @@ void check_reduce_scatter(const mtf::Group& group, std::int64_t count, Combine h
   std::vector<T> out(static_cast<std::size_t>(count));
   mtf::collectives::reduce_scatter(group, in.data(), out.data(), count, type_of<T>(), how);
   bool right = true;
-  for (std::int64_t i = 0; i < count; ++i) right = right && out[static_cast<std::size_t>(i)] == of_all<T>(how, group.size, group.rank * count + i);
+  for (std::int64_t i = 0; i < count; ++i)
+    right = right && out[static_cast<std::size_t>(i)] == of_all<T>(how, group.size, group.rank * count + i);
   CHECK(right);
 }
 
@@ -159,7 +163,8 @@ void check_all_gather(const mtf::Group& group, std::int64_t count) {
   bool right = true;
   for (int from = 0; from < group.size; ++from) {
     const std::vector<T> expected = elements<T>(from, count);
-    for (std::int64_t i = 0; i < count; ++i) right = right && out[static_cast<std::size_t>(from * count + i)] == expected[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < count; ++i)
+      right = right && out[static_cast<std::size_t>(from * count + i)] == expected[static_cast<std::size_t>(i)];
   }
   CHECK(right);
 }
@@ -173,7 +178,8 @@ void check_all_to_all(const mtf::Group& group, std::int64_t count) {
   for (int from = 0; from < group.size; ++from) {
     const std::vector<T> expected = elements<T>(from, count * group.size);
     for (std::int64_t i = 0; i < count; ++i) {
-      right = right && out[static_cast<std::size_t>(from * count + i)] == expected[static_cast<std::size_t>(group.rank * count + i)];
+      right = right && out[static_cast<std::size_t>(from * count + i)] ==
+                           expected[static_cast<std::size_t>(group.rank * count + i)];
     }
   }
   CHECK(right);
@@ -233,7 +239,8 @@ TEST_CASE("MPI: sums are bitwise equal on all members, by either path") {
       path.equal_sums = equal_sums;
       for (const std::int64_t count : {1, 3, 1000, 10001}) {
         std::vector<float> data;
-        for (std::int64_t i = 0; i < count; ++i) data.push_back(std::ldexp(element<float>(group.rank, i) / 7, static_cast<int>(i % 20)));
+        for (std::int64_t i = 0; i < count; ++i)
+          data.push_back(std::ldexp(element<float>(group.rank, i) / 7, static_cast<int>(i % 20)));
         mtf::collectives::all_reduce(path, data.data(), count, mtf::ElementType::float32, Combine::sum);
         std::vector<float> all(data.size() * static_cast<std::size_t>(group.size));
         mtf::collectives::all_gather(path, data.data(), all.data(), count, mtf::ElementType::float32);
@@ -256,7 +263,8 @@ TEST_CASE("MPI: NaN passes max and min whichever member has it, and no further")
           const std::int64_t count = 3 * group.size + 2;
           std::vector<T> data = elements<T>(group.rank, count);
           data[static_cast<std::size_t>(3 * group.rank)] = std::numeric_limits<T>::quiet_NaN();
-          data[static_cast<std::size_t>(3 * group.rank + 1)] = how == Combine::max ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
+          data[static_cast<std::size_t>(3 * group.rank + 1)] =
+              how == Combine::max ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
           mtf::collectives::all_reduce(group, data.data(), count, type_of<T>(), how);
           bool right = true;
           for (std::int64_t i = 0; i < count; ++i) {
@@ -327,7 +335,7 @@ TEST_CASE("MPI: a failed call names itself and its axes") {
     if (group.size == 1) return;
     std::vector<double> data(4);
     // A negative count is an argument that every MPI refuses on its own, without the other members.
-    CHECK_THROWS_WITH_AS(mtf::collectives::broadcast(group, data.data(), -1, mtf::ElementType::float64), doctest::Contains("MPI_Bcast over axis"),
-                         mtf::mpi_error);
+    CHECK_THROWS_WITH_AS(mtf::collectives::broadcast(group, data.data(), -1, mtf::ElementType::float64),
+                         doctest::Contains("MPI_Bcast over axis"), mtf::mpi_error);
   });
 }

@@ -1,5 +1,5 @@
-// operator new and delete of the whole test program; their other forms call these. In a file of its own, because compilers
-// warn of malloc and free where they see both ends.
+// operator new and delete of the whole test program; their other forms call these. In a file of its own, because
+// compilers warn of malloc and free where they see both ends.
 #include "world_news.hpp"
 
 #include <cstdlib>

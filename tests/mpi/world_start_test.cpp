@@ -1,12 +1,12 @@
 // Worlds: over all ranks, over some, several at once, many after each other; their ranks, axes and communicators.
-#include <mtf/mtf.hpp>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <mpi.h>
 
-#include <memory>
-#include <string>
-#include <vector>
+#include <mtf/mtf.hpp>
 
 namespace {
 
@@ -50,7 +50,8 @@ TEST_CASE("ranks stand row-major in the mesh, and each axis has its communicator
     CHECK(world.size() == ranks);
     CHECK(world.coordinates()[0] == me / cols);
     CHECK(world.coordinates()[1] == me % cols);
-    CHECK(world.describe_rank() == "rank " + std::to_string(me) + " (rows=" + std::to_string(me / cols) + ", cols=" + std::to_string(me % cols) + ")");
+    CHECK(world.describe_rank() == "rank " + std::to_string(me) + " (rows=" + std::to_string(me / cols) +
+                                       ", cols=" + std::to_string(me % cols) + ")");
     int relation = 0;
     MPI_Comm_compare(world.comm(), MPI_COMM_WORLD, &relation);
     CHECK(relation == MPI_CONGRUENT);
@@ -67,14 +68,16 @@ TEST_CASE("ranks stand row-major in the mesh, and each axis has its communicator
     for (int i = 0; i < cols; ++i) CHECK(members[static_cast<std::size_t>(i)] == me / cols * cols + i);
     CHECK(world.axis_comm("rows") == along_rows);
     CHECK_THROWS_WITH_AS((void)world.axis_comm("depth"), doctest::Contains("\"depth\""), mtf::plan_error);
-    CHECK_THROWS_WITH_AS((void)world.axis_comm("depth"), doctest::Contains(mesh_text(rows, cols).c_str()), mtf::plan_error);
+    CHECK_THROWS_WITH_AS((void)world.axis_comm("depth"), doctest::Contains(mesh_text(rows, cols).c_str()),
+                         mtf::plan_error);
   }
 }
 
 TEST_CASE("uneven, empty, one: a mesh may have static sizes, dynamic sizes, axes of size 1 and no axes") {
   const int ranks = size_of(MPI_COMM_WORLD);
   using Mixed = mtf::Mesh<mtf::Axis<"one", 1>, mtf::Axis<"all">>;
-  mtf::World<Mixed, mtf::Layout<mtf::Split<"a", "all">, mtf::Split<"b", "one">>> mixed(MPI_COMM_WORLD, {.mesh = "all:" + std::to_string(ranks)});
+  mtf::World<Mixed, mtf::Layout<mtf::Split<"a", "all">, mtf::Split<"b", "one">>> mixed(
+      MPI_COMM_WORLD, {.mesh = "all:" + std::to_string(ranks)});
   CHECK(mixed.mesh().size() == ranks);
   CHECK(mixed.coordinates()[0] == 0);
   const auto x = mtf::range<std::int32_t>(mixed, A{3 * ranks});
@@ -82,7 +85,8 @@ TEST_CASE("uneven, empty, one: a mesh may have static sizes, dynamic sizes, axes
   mtf::World<mtf::Mesh<>, mtf::Layout<>> alone(MPI_COMM_SELF);
   CHECK(alone.size() == 1);
   CHECK(mtf::item(mtf::reduce_sum(mtf::range<std::int32_t>(alone, A{5}))) == 10);
-  CHECK(mtf::to_host(mtf::from_root<double>(alone, std::vector<double>{1, 2, 3}, A{3})) == std::vector<double>{1, 2, 3});
+  CHECK(mtf::to_host(mtf::from_root<double>(alone, std::vector<double>{1, 2, 3}, A{3})) ==
+        std::vector<double>{1, 2, 3});
 }
 
 TEST_CASE("the user's communicator keeps its error handler and its attributes") {
@@ -156,7 +160,8 @@ TEST_CASE("two worlds at once, used in turn") {
 
 TEST_CASE("worlds may end in any order") {
   const int ranks = size_of(MPI_COMM_WORLD);
-  auto first = std::make_unique<World>(MPI_COMM_WORLD, mtf::WorldOptions{.mesh = "rows:" + std::to_string(ranks), .layout = "a:rows"});
+  auto first = std::make_unique<World>(MPI_COMM_WORLD,
+                                       mtf::WorldOptions{.mesh = "rows:" + std::to_string(ranks), .layout = "a:rows"});
   World second(MPI_COMM_WORLD, {.mesh = "rows:" + std::to_string(ranks), .layout = "a:rows"});
   CHECK(total(*first, ranks, 1) == total(second, ranks, 1));
   first.reset();

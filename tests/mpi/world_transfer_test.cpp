@@ -1,14 +1,13 @@
 // Data into tensors and out of them, under all layouts.
-#include <mtf/mtf.hpp>
-
-#include <doctest/doctest.h>
-#include <mpi.h>
-
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
+#include <mpi.h>
 #include <unistd.h>
+
+#include <mtf/mtf.hpp>
 
 namespace {
 
@@ -49,15 +48,16 @@ std::vector<T> scrambled(std::int64_t count) {
 /// The global row-major index of an element of this rank's slice of [a, b, c].
 template <class View>
 std::size_t global_index(const View& slice, std::size_t i, std::size_t j, std::size_t k) {
-  return (((i + static_cast<std::size_t>(slice.begin[0])) * 16 + j + static_cast<std::size_t>(slice.begin[1])) * 3) + k +
-         static_cast<std::size_t>(slice.begin[2]);
+  return (((i + static_cast<std::size_t>(slice.begin[0])) * 16 + j + static_cast<std::size_t>(slice.begin[1])) * 3) +
+         k + static_cast<std::size_t>(slice.begin[2]);
 }
 template <class View>
 bool holds(const View& slice, const std::vector<double>& global) {
   bool right = true;
   for (std::size_t i = 0; i < slice.view.extent(0); ++i) {
     for (std::size_t j = 0; j < slice.view.extent(1); ++j) {
-      for (std::size_t k = 0; k < slice.view.extent(2); ++k) right = right && slice.view(i, j, k) == global[global_index(slice, i, j, k)];
+      for (std::size_t k = 0; k < slice.view.extent(2); ++k)
+        right = right && slice.view(i, j, k) == global[global_index(slice, i, j, k)];
     }
   }
   return right;
@@ -76,7 +76,8 @@ std::string printed(const F& f) {
   close(saved);
   std::rewind(file);
   std::string text;
-  for (int character = std::fgetc(file); character != EOF; character = std::fgetc(file)) text.push_back(static_cast<char>(character));
+  for (int character = std::fgetc(file); character != EOF; character = std::fgetc(file))
+    text.push_back(static_cast<char>(character));
   std::fclose(file);
   return text;
 }
@@ -106,7 +107,8 @@ TEST_CASE("what one rank has goes in") {
     const auto& given = world.rank() == 0 ? global : nothing;
     CHECK(mtf::to_host(mtf::from_root<double>(world, std::span<const double>(given), a, b, c)) == global);
     // The number of elements that counts is that of rank 0; the error is everyone's.
-    CHECK_THROWS_WITH_AS((void)mtf::from_root<double>(world, std::span<const double>(given), a, b), doctest::Contains("384 elements"), mtf::plan_error);
+    CHECK_THROWS_WITH_AS((void)mtf::from_root<double>(world, std::span<const double>(given), a, b),
+                         doctest::Contains("384 elements"), mtf::plan_error);
     CHECK_THROWS_AS((void)mtf::from_root<double>(world, std::span<const double>(nothing), a, b), mtf::plan_error);
   });
 }
@@ -115,8 +117,10 @@ TEST_CASE("a wrong number of elements is named beside the right one") {
   for_each_world([](World& world) {
     for (const std::int64_t count : {0, 127, 129}) {
       const auto given = scrambled<float>(count);
-      CHECK_THROWS_WITH_AS((void)mtf::from_global<float>(world, given, a, b), doctest::Contains(std::to_string(count).c_str()), mtf::plan_error);
-      CHECK_THROWS_WITH_AS((void)mtf::from_global<float>(world, given, a, b), doctest::Contains("128"), mtf::plan_error);
+      CHECK_THROWS_WITH_AS((void)mtf::from_global<float>(world, given, a, b),
+                           doctest::Contains(std::to_string(count).c_str()), mtf::plan_error);
+      CHECK_THROWS_WITH_AS((void)mtf::from_global<float>(world, given, a, b), doctest::Contains("128"),
+                           mtf::plan_error);
     }
   });
 }
@@ -193,7 +197,8 @@ TEST_CASE("MPI: a slice of the user's own: row-major is used in place, other lay
     SUBCASE("wrong extents") {
       const Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> view("view", n0, n1 + 1, n2);
       CHECK_THROWS_WITH_AS((void)mtf::from_local(world, view, a, b, c), doctest::Contains("\"b\""), mtf::plan_error);
-      CHECK_THROWS_WITH_AS((void)mtf::from_local(world, view, a, b, c), doctest::Contains(std::to_string(n1 + 1).c_str()), mtf::plan_error);
+      CHECK_THROWS_WITH_AS((void)mtf::from_local(world, view, a, b, c),
+                           doctest::Contains(std::to_string(n1 + 1).c_str()), mtf::plan_error);
     }
   });
 }
@@ -218,7 +223,9 @@ TEST_CASE("pending sums are completed on the way out, once") {
     CHECK(mtf::to_host(sums) == expected);
     CHECK(mtf::to_host(sums) == expected);
     const bool split = !world.engine().rules.axes_of("a").empty();
-    CHECK(world.counters().sum([](const mtf::CollectiveTotals& t) { return t.collective == mtf::Collective::all_reduce; }).count == (split ? 1 : 0));
+    CHECK(world.counters()
+              .sum([](const mtf::CollectiveTotals& t) { return t.collective == mtf::Collective::all_reduce; })
+              .count == (split ? 1 : 0));
   });
 }
 
@@ -231,7 +238,10 @@ TEST_CASE("print writes once, on rank 0, what all have together") {
     std::int32_t largest = 0;
     for (const std::int32_t value : scrambled<std::int32_t>(8 * 16)) largest = std::max(largest, value);
     CHECK(text == (world.rank() == 0 ? std::to_string(largest) + " and [1, 2.5, -3] of three\n" : ""));
-    text = printed([&] { mtf::print(world, "{:.2f}|{}\n", mtf::reduce_sum(small), mtf::from_global<std::int32_t>(world, std::vector<std::int32_t>{1, 2, 3}, c)); });
+    text = printed([&] {
+      mtf::print(world, "{:.2f}|{}\n", mtf::reduce_sum(small),
+                 mtf::from_global<std::int32_t>(world, std::vector<std::int32_t>{1, 2, 3}, c));
+    });
     CHECK(text == (world.rank() == 0 ? "0.50|[1, 2, 3]\n" : ""));
   });
 }

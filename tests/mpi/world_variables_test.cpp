@@ -1,14 +1,14 @@
 // Variables: snapshots, the registry, replicas, and what a warmed-up training step allocates.
-#include <mtf/mtf.hpp>
-
-#include "world_news.hpp"
+#include <cmath>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <mpi.h>
 
-#include <cmath>
-#include <string>
-#include <vector>
+#include <mtf/mtf.hpp>
+
+#include "world_news.hpp"
 
 namespace {
 
@@ -28,7 +28,8 @@ template <class Body>
 void for_each_world(const Body& body) {
   for (int rows = 1; rows <= ranks(); ++rows) {
     if (ranks() % rows != 0) continue;
-    for (const std::string layout : {"", "batch:rows", "hidden:cols", "batch:rows;hidden:cols", "io:cols", "batch:rows;io:cols"}) {
+    for (const std::string layout :
+         {"", "batch:rows", "hidden:cols", "batch:rows;hidden:cols", "io:cols", "batch:rows;io:cols"}) {
       World world(MPI_COMM_WORLD, {.mesh = mesh_text(rows, ranks() / rows), .layout = layout});
       CAPTURE(rows);
       CAPTURE(layout);
@@ -87,7 +88,8 @@ TEST_CASE("an optimizer writes in place only if nobody holds the version") {
     const auto snapshot = v.read();
     const auto before = mtf::to_host(snapshot);
     const void* memory = w.state().leaf.value->block->data;
-    for (std::uint64_t step = 0; step < 3; ++step) sgd.apply(mtf::gradients_of_variables(world, loss_of(world, v, w, step)), 0.1);
+    for (std::uint64_t step = 0; step < 3; ++step)
+      sgd.apply(mtf::gradients_of_variables(world, loss_of(world, v, w, step)), 0.1);
     CHECK(mtf::to_host(snapshot) == before);
     CHECK(mtf::to_host(v) != before);
     CHECK(w.state().leaf.value->block->data == memory);
@@ -128,7 +130,8 @@ TEST_CASE("a path names one variable") {
   const mtf::Scope scope("model");
   const auto w = mtf::variable<float, Io>(world, scope / "w", mtf::init::ones);
   CHECK(w.path() == "model/w");
-  CHECK_THROWS_WITH_AS((void)(mtf::variable<float, Io>(world, scope / "w", mtf::init::ones)), doctest::Contains("\"model/w\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)(mtf::variable<float, Io>(world, scope / "w", mtf::init::ones)),
+                       doctest::Contains("\"model/w\""), mtf::plan_error);
   CHECK(world.registry().all().size() == 1);
   CHECK(world.registry().find("model/w") == &w.state());
   CHECK(world.registry().find("model/v") == nullptr);
@@ -146,7 +149,8 @@ TEST_CASE("replicas that differ are found") {
     auto* elements = static_cast<double*>(w.state().leaf.value->block->data);
     const double kept = elements[2];
     if (world.rank() == 0) elements[2] = std::nextafter(kept, 100.0);  // one bit
-    CHECK_FALSE(world.verify_replicas());  // on every rank, also on those whose own replicas are equal: programs branch on it
+    CHECK_FALSE(
+        world.verify_replicas());  // on every rank, also on those whose own replicas are equal: programs branch on it
     elements[2] = kept;
     CHECK(world.verify_replicas());
   });
@@ -156,7 +160,8 @@ TEST_CASE("hangs: a rank that ran other collectives is found") {
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks(), 1)});
   if (ranks() == 1) return;
   if (world.rank() == ranks() - 1) {
-    world.counters().record({.collective = mtf::Collective::all_gather, .axes = mtf::AxisSet::of(0), .count = 3}, 1, ranks());
+    world.counters().record({.collective = mtf::Collective::all_gather, .axes = mtf::AxisSet::of(0), .count = 3}, 1,
+                            ranks());
   }
   CHECK_FALSE(world.verify_replicas());
 }
@@ -167,7 +172,9 @@ TEST_CASE("a warmed-up training step takes no memory from Kokkos and calls no op
     const auto w = mtf::variable<float, Hidden, Io>(world, "w", mtf::init::glorot);
     for (const double momentum : {0.0, 0.9}) {
       mtf::Sgd<World, float> sgd(world, momentum);
-      const auto step = [&](std::uint64_t number) { sgd.apply(mtf::gradients_of_variables(world, loss_of(world, v, w, number)), 0.1); };
+      const auto step = [&](std::uint64_t number) {
+        sgd.apply(mtf::gradients_of_variables(world, loss_of(world, v, w, number)), 0.1);
+      };
       for (std::uint64_t number = 0; number < 5; ++number) step(number);
       const std::int64_t allocations = world.engine().pool().allocations();
       const std::int64_t live = world.engine().pool().live_bytes();

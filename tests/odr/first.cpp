@@ -1,7 +1,7 @@
 // The second translation unit includes the same headers: a function that is not inline would be defined twice.
-#include <mtf/mtf.hpp>
-
 #include <cstdio>
+
+#include <mtf/mtf.hpp>
 
 int version_in_second();
 

@@ -36,7 +36,9 @@ Program draw_einsum(Draw& draw, const ShapeValue& dims) {
       }
       return sent;
     };
-    p.run = [out](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::einsum<Engine, T>(e, xs, out)}; };
+    p.run = [out](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::einsum<Engine, T>(e, xs, out)};
+    };
     p.naive = [out, all](const std::vector<Dense>& xs) {
       return std::vector<Dense>{sum(out, all, [&](const Index& i) {
         Scalar product(1);

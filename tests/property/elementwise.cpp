@@ -15,8 +15,8 @@ struct MultiplyAdd {
 
 /// A program of one function of N operands of type T with results of type R.
 template <class R, class T, std::size_t N, class F, class Naive>
-Program mapped(Draw& draw, const ShapeValue& dims, const std::string& kind, const char* name, const F& f, const Naive& naive, Content content = Content::normal,
-               std::int64_t low = -4, std::int64_t high = 4) {
+Program mapped(Draw& draw, const ShapeValue& dims, const std::string& kind, const char* name, const F& f,
+               const Naive& naive, Content content = Content::normal, std::int64_t low = -4, std::int64_t high = 4) {
   Program p;
   ShapeValue all;
   for (std::size_t i = 0; i < N; ++i) {
@@ -56,14 +56,17 @@ Program mapped(Draw& draw, const ShapeValue& dims, const std::string& kind, cons
 Program draw_sum(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
     if (draw.chance(50)) {
-      return mapped<T, T, 2>(draw, dims, "add, subtract", "add", mtf::functions::Add{}, [](const auto& x) { return x[0] + x[1]; });
+      return mapped<T, T, 2>(draw, dims, "add, subtract", "add", mtf::functions::Add{},
+                             [](const auto& x) { return x[0] + x[1]; });
     }
-    return mapped<T, T, 2>(draw, dims, "add, subtract", "subtract", mtf::functions::Subtract{}, [](const auto& x) { return x[0] - x[1]; });
+    return mapped<T, T, 2>(draw, dims, "add, subtract", "subtract", mtf::functions::Subtract{},
+                           [](const auto& x) { return x[0] - x[1]; });
   });
 }
 Program draw_product(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
-    return mapped<T, T, 2>(draw, dims, "multiply", "multiply", mtf::functions::Multiply{}, [](const auto& x) { return x[0] * x[1]; });
+    return mapped<T, T, 2>(draw, dims, "multiply", "multiply", mtf::functions::Multiply{},
+                           [](const auto& x) { return x[0] * x[1]; });
   });
 }
 Program draw_extreme_of_two(Draw& draw, const ShapeValue& dims) {
@@ -81,7 +84,8 @@ Program draw_extreme_of_two(Draw& draw, const ShapeValue& dims) {
 }
 Program draw_function_of_three(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
-    return mapped<T, T, 3>(draw, dims, "map of three", "multiply_add", MultiplyAdd{}, [](const auto& x) { return x[0] * x[1] + x[2]; });
+    return mapped<T, T, 3>(draw, dims, "map of three", "multiply_add", MultiplyAdd{},
+                           [](const auto& x) { return x[0] * x[1] + x[2]; });
   });
 }
 Program draw_exponential(Draw& draw, const ShapeValue& dims) {
@@ -92,33 +96,42 @@ Program draw_exponential(Draw& draw, const ShapeValue& dims) {
 Program draw_comparison(Draw& draw, const ShapeValue& dims) {
   return with_type<double, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
     if (draw.chance(50)) {
-      return mapped<bool, T, 2>(draw, dims, "comparison", "less", mtf::functions::Less{}, [](const auto& x) { return Scalar(x[0].value < x[1].value); },
-                                Content::integers, -2, 2);
+      return mapped<bool, T, 2>(
+          draw, dims, "comparison", "less", mtf::functions::Less{},
+          [](const auto& x) { return Scalar(x[0].value < x[1].value); }, Content::integers, -2, 2);
     }
-    return mapped<bool, T, 2>(draw, dims, "comparison", "equal", mtf::functions::Equal{}, [](const auto& x) { return Scalar(x[0].value == x[1].value); },
-                              Content::integers, -2, 2);
+    return mapped<bool, T, 2>(
+        draw, dims, "comparison", "equal", mtf::functions::Equal{},
+        [](const auto& x) { return Scalar(x[0].value == x[1].value); }, Content::integers, -2, 2);
   });
 }
 Program draw_logic(Draw& draw, const ShapeValue& dims) {
   switch (draw.number(0, 2)) {
     case 0:
-      return mapped<bool, bool, 2>(draw, dims, "logic", "logical_and", mtf::functions::LogicalAnd{},
-                                   [](const auto& x) { return Scalar(x[0].value != 0 && x[1].value != 0); }, Content::integers, 0, 1);
+      return mapped<bool, bool, 2>(
+          draw, dims, "logic", "logical_and", mtf::functions::LogicalAnd{},
+          [](const auto& x) { return Scalar(x[0].value != 0 && x[1].value != 0); }, Content::integers, 0, 1);
     case 1:
-      return mapped<bool, bool, 2>(draw, dims, "logic", "logical_or", mtf::functions::LogicalOr{},
-                                   [](const auto& x) { return Scalar(x[0].value != 0 || x[1].value != 0); }, Content::integers, 0, 1);
+      return mapped<bool, bool, 2>(
+          draw, dims, "logic", "logical_or", mtf::functions::LogicalOr{},
+          [](const auto& x) { return Scalar(x[0].value != 0 || x[1].value != 0); }, Content::integers, 0, 1);
     default:
-      return mapped<bool, bool, 1>(draw, dims, "logic", "logical_not", mtf::functions::LogicalNot{}, [](const auto& x) { return Scalar(x[0].value == 0); },
-                                   Content::integers, 0, 1);
+      return mapped<bool, bool, 1>(
+          draw, dims, "logic", "logical_not", mtf::functions::LogicalNot{},
+          [](const auto& x) { return Scalar(x[0].value == 0); }, Content::integers, 0, 1);
   }
 }
 Program draw_where(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t, bool>(draw, [&]<class T>(std::type_identity<T>) {
-    Program p = mapped<T, T, 2>(draw, dims, "where", "where", mtf::functions::Maximum{}, [](const auto& x) { return x[0]; }, Content::normal,
-                                std::same_as<T, bool> ? 0 : -4, std::same_as<T, bool> ? 1 : 4);
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t, bool>(draw, [&]<class T>(
+                                                                                             std::type_identity<T>) {
+    Program p = mapped<T, T, 2>(
+        draw, dims, "where", "where", mtf::functions::Maximum{}, [](const auto& x) { return x[0]; }, Content::normal,
+        std::same_as<T, bool> ? 0 : -4, std::same_as<T, bool> ? 1 : 4);
     const ShapeValue condition = draw_shape(draw, p.unions[0]);
     p.inputs.push_back({condition, ElementType::boolean, Content::integers, 0, 1});
-    p.run = [](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::where<Engine, T>(e, xs[2], xs[0], xs[1])}; };
+    p.run = [](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::where<Engine, T>(e, xs[2], xs[0], xs[1])};
+    };
     p.naive = [](const std::vector<Dense>& xs) {
       const ShapeValue shape = mtf::broadcast_shape(mtf::broadcast_shape(xs[0].shape, xs[2].shape), xs[1].shape);
       return std::vector<Dense>{make(shape, [&](const Index& i) { return xs[2](i).value != 0 ? xs[0](i) : xs[1](i); })};
@@ -130,11 +143,14 @@ Program draw_where(Draw& draw, const ShapeValue& dims) {
 template <class To, class From>
 Program casting(Draw& draw, const ShapeValue& dims) {
   Program p;
-  p.inputs = {{draw_shape(draw, dims), type_of<From>, Content::normal, std::same_as<From, bool> ? 0 : -4, std::same_as<From, bool> ? 1 : 4}};
+  p.inputs = {{draw_shape(draw, dims), type_of<From>, Content::normal, std::same_as<From, bool> ? 0 : -4,
+               std::same_as<From, bool> ? 1 : 4}};
   p.kind = "cast";
   p.text = "cast to " + name_of_type<To>();
   p.differentiable = mtf::floating<To> && mtf::floating<From>;
-  p.run = [](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::cast<Engine, To, From>(e, xs[0])}; };
+  p.run = [](Engine& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::cast<Engine, To, From>(e, xs[0])};
+  };
   p.naive = [](const std::vector<Dense>& xs) {
     return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
       Scalar x = xs[0](i);
@@ -146,14 +162,22 @@ Program casting(Draw& draw, const ShapeValue& dims) {
   return p;
 }
 Program draw_cast(Draw& draw, const ShapeValue& dims) {
-  constexpr DrawProgram pairs[]{casting<float, double>, casting<double, float>, casting<mtf::bfloat16, double>, casting<float, mtf::bfloat16>,
-                                casting<std::int32_t, double>, casting<std::int64_t, std::int32_t>, casting<double, std::int64_t>, casting<float, bool>,
-                                casting<bool, std::int32_t>, casting<std::int32_t, mtf::bfloat16>};
+  constexpr DrawProgram pairs[]{casting<float, double>,         casting<double, float>,
+                                casting<mtf::bfloat16, double>, casting<float, mtf::bfloat16>,
+                                casting<std::int32_t, double>,  casting<std::int64_t, std::int32_t>,
+                                casting<double, std::int64_t>,  casting<float, bool>,
+                                casting<bool, std::int32_t>,    casting<std::int32_t, mtf::bfloat16>};
   return pairs[draw.number(0, std::ssize(pairs) - 1)](draw, dims);
 }
 
-constexpr Kind kinds[]{{"add, subtract", draw_sum},  {"multiply", draw_product},   {"maximum", draw_extreme_of_two}, {"map of three", draw_function_of_three},
-                       {"exp", draw_exponential},    {"comparison", draw_comparison}, {"logic", draw_logic},         {"where", draw_where},
+constexpr Kind kinds[]{{"add, subtract", draw_sum},
+                       {"multiply", draw_product},
+                       {"maximum", draw_extreme_of_two},
+                       {"map of three", draw_function_of_three},
+                       {"exp", draw_exponential},
+                       {"comparison", draw_comparison},
+                       {"logic", draw_logic},
+                       {"where", draw_where},
                        {"cast", draw_cast}};
 
 }  // namespace

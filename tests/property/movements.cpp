@@ -24,7 +24,9 @@ Program along(Draw& draw, const ShapeValue& dims, const std::string& kind, std::
   p.inputs = {input_of<T>(x)};
   p.kind = kind;
   p.text = kind + " along " + std::string(d);
-  p.sends = p.sends_back = [d](const Slices& s) { return Collectives{s.exchange(d)}; };  // what is not in place, if d is split
+  p.sends = p.sends_back = [d](const Slices& s) {
+    return Collectives{s.exchange(d)};
+  };  // what is not in place, if d is split
   return p;
 }
 
@@ -34,7 +36,8 @@ Program draw_reshape(Draw& draw, const ShapeValue& dims) {
     const ShapeValue x = draw_shape(draw, dims);
     ShapeValue to = x;
     if (draw.chance(50)) {  // the same factors under names that may be split otherwise
-      for (int i = 0; i < to.size(); ++i) std::swap(to[i].name, to[static_cast<int>(draw.number(0, to.size() - 1))].name);
+      for (int i = 0; i < to.size(); ++i)
+        std::swap(to[i].name, to[static_cast<int>(draw.number(0, to.size() - 1))].name);
     } else {  // other factors: neighbours joined, or a dim taken apart
       const int at = static_cast<int>(draw.number(0, to.size() - 1));
       if (at + 1 < to.size() && draw.chance(50)) {
@@ -62,7 +65,9 @@ Program draw_reshape(Draw& draw, const ShapeValue& dims) {
       return sent;
     };
     p.unions = {to};
-    p.run = [to](Engine&, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::reshape(xs[0], to, "reshape")}; };
+    p.run = [to](Engine&, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::reshape(xs[0], to, "reshape")};
+    };
     p.naive = [to](const std::vector<Dense>& xs) { return std::vector<Dense>{{to, xs[0].elements}}; };
     return p;
   });
@@ -103,7 +108,8 @@ Program shifting_by(Draw& draw, const ShapeValue& dims) {
     }
     return sent;
   };
-  p.inputs.push_back({some_of(draw, without(p.inputs[0].shape, d), 60), type_of<Offset>, Content::integers, -extent - 1, extent + 1});
+  p.inputs.push_back(
+      {some_of(draw, without(p.inputs[0].shape, d), 60), type_of<Offset>, Content::integers, -extent - 1, extent + 1});
   p.run = [=](Engine& e, const std::vector<Array>& xs) {
     return std::vector<Array>{mtf::untyped::dynamic_shift<Engine, T, Offset>(e, xs[0], xs[1], Name(d), {.wrap = wrap})};
   };
@@ -117,7 +123,8 @@ Program shifting_by(Draw& draw, const ShapeValue& dims) {
   return p;
 }
 Program draw_dynamic_shift(Draw& draw, const ShapeValue& dims) {
-  return draw.of<DrawProgram>({shifting_by<double, std::int32_t>, shifting_by<float, std::int64_t>, shifting_by<std::int32_t, std::int32_t>})(draw, dims);
+  return draw.of<DrawProgram>({shifting_by<double, std::int32_t>, shifting_by<float, std::int64_t>,
+                               shifting_by<std::int32_t, std::int32_t>})(draw, dims);
 }
 
 Program draw_reverse(Draw& draw, const ShapeValue& dims) {
@@ -125,7 +132,9 @@ Program draw_reverse(Draw& draw, const ShapeValue& dims) {
     std::string_view d;
     std::int64_t extent = 0;
     Program p = along<T>(draw, dims, "reverse", d, extent);
-    p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::reverse<Engine, T>(e, xs[0], Name(d))}; };
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::reverse<Engine, T>(e, xs[0], Name(d))};
+    };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) { return xs[0](i.with(d, extent - 1 - i[d])); })};
     };
@@ -148,7 +157,8 @@ Program draw_slice(Draw& draw, const ShapeValue& dims) {
       return std::vector<Array>{mtf::untyped::slice<Engine, T>(e, xs[0], Name(d), begin, stride, to)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
-      return std::vector<Dense>{make(replaced(xs[0].shape, d, to), [&](const Index& i) { return xs[0](i.with(d, begin + i["n"] * stride)); })};
+      return std::vector<Dense>{make(replaced(xs[0].shape, d, to),
+                                     [&](const Index& i) { return xs[0](i.with(d, begin + i["n"] * stride)); })};
     };
     return p;
   });
@@ -207,7 +217,8 @@ Program draw_split(Draw& draw, const ShapeValue& dims) {
       std::vector<Dense> results;
       std::int64_t begin = 0;
       for (const DimValue& part : parts) {
-        results.push_back(make(replaced(xs[0].shape, d, part), [&](const Index& i) { return xs[0](i.with(d, begin + i[part.name.text])); }));
+        results.push_back(make(replaced(xs[0].shape, d, part),
+                               [&](const Index& i) { return xs[0](i.with(d, begin + i[part.name.text])); }));
         begin += part.extent;
       }
       return results;
@@ -230,7 +241,8 @@ Program draw_unstack(Draw& draw, const ShapeValue& dims) {
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       std::vector<Dense> results;
-      for (std::int64_t j = 0; j < extent; ++j) results.push_back(make(without(xs[0].shape, d), [&](const Index& i) { return xs[0](i.with(d, j)); }));
+      for (std::int64_t j = 0; j < extent; ++j)
+        results.push_back(make(without(xs[0].shape, d), [&](const Index& i) { return xs[0](i.with(d, j)); }));
       return results;
     };
     return p;
@@ -319,11 +331,14 @@ Program draw_halo(Draw& draw, const ShapeValue& dims) {
     p.text = fmt::format("halo_exchange of {} and {} around blocks {} of {}, wrap {}", left, right, blocks, size, wrap);
     p.unions = {replaced(x, size, to)};
     p.sends = p.sends_back = [blocks](const Slices& s) { return Collectives{s.exchange(blocks)}; };
-    p.terms = 2 + (left + right) / extent + (left + right) / (extent * count);  // copies of an element, which its gradient sums
-    p.legal = [=](const mtf::PlacementRules& rules) { return rules.axes_of(Name(size)).empty() && rules.axes_of(to.name).empty(); };
+    p.terms = 2 + (left + right) / extent +
+              (left + right) / (extent * count);  // copies of an element, which its gradient sums
+    p.legal = [=](const mtf::PlacementRules& rules) {
+      return rules.axes_of(Name(size)).empty() && rules.axes_of(to.name).empty();
+    };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{
-          mtf::untyped::halo_exchange<Engine, T>(e, "halo_exchange", xs[0], Name(blocks), Name(size), left, right, {.wrap = wrap}, to)};
+      return std::vector<Array>{mtf::untyped::halo_exchange<Engine, T>(e, "halo_exchange", xs[0], Name(blocks),
+                                                                       Name(size), left, right, {.wrap = wrap}, to)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(replaced(x, size, to), [&](const Index& i) {
@@ -337,9 +352,10 @@ Program draw_halo(Draw& draw, const ShapeValue& dims) {
   });
 }
 
-constexpr Kind kinds[]{{"reshape", draw_reshape}, {"shift", draw_shift},   {"dynamic_shift", draw_dynamic_shift}, {"reverse", draw_reverse},
-                       {"slice", draw_slice},     {"pad", draw_pad},       {"split", draw_split},                 {"unstack", draw_unstack},
-                       {"concat", draw_concat},   {"stack", draw_stack},   {"halo_exchange", draw_halo}};
+constexpr Kind kinds[]{{"reshape", draw_reshape}, {"shift", draw_shift},       {"dynamic_shift", draw_dynamic_shift},
+                       {"reverse", draw_reverse}, {"slice", draw_slice},       {"pad", draw_pad},
+                       {"split", draw_split},     {"unstack", draw_unstack},   {"concat", draw_concat},
+                       {"stack", draw_stack},     {"halo_exchange", draw_halo}};
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // Random numbers, dropout and samples: an element depends on seed, stream and global index alone.
-#include "program.hpp"
-
 #include <mtf/kernels/random.hpp>
+
+#include "program.hpp"
 
 namespace property {
 
@@ -28,7 +28,8 @@ Program draw_random(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, mtf::bfloat16>(draw, [&]<class T>(std::type_identity<T>) {
     Program p;
     const ShapeValue shape = draw_shape(draw, dims);
-    const auto distribution = draw.of({mtf::Distribution::uniform, mtf::Distribution::normal, mtf::Distribution::truncated_normal});
+    const auto distribution =
+        draw.of({mtf::Distribution::uniform, mtf::Distribution::normal, mtf::Distribution::truncated_normal});
     const mtf::Key key = mtf::seed{static_cast<std::uint64_t>(draw.number(0, 1000))} / "case";
     p.kind = "random";
     p.text = "random numbers for " + mtf::describe(shape);
@@ -38,7 +39,8 @@ Program draw_random(Draw& draw, const ShapeValue& dims) {
       return std::vector<Array>{Array{mtf::untyped::random<Engine, T>(e, e.place(shape), key, distribution, 0, 1), {}}};
     };
     p.naive = [=](const std::vector<Dense>&) {
-      return std::vector<Dense>{make(shape, [&](const Index& i) { return Scalar(number_at(key, distribution, 0, 1, index_in(shape, i))); })};
+      return std::vector<Dense>{
+          make(shape, [&](const Index& i) { return Scalar(number_at(key, distribution, 0, 1, index_in(shape, i))); })};
     };
     return p;
   });
@@ -55,7 +57,9 @@ Program draw_dropout(Draw& draw, const ShapeValue& dims) {
     p.kind = "dropout";
     p.text = fmt::format("dropout of {} with noise over {}", rate, mtf::describe(noise));
     p.roundings = 3;  // 1 / (1 - rate) is rounded besides
-    p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::dropout<Engine, T>(e, xs[0], rate, key, noise)}; };
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::dropout<Engine, T>(e, xs[0], rate, key, noise)};
+    };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(x, [&](const Index& i) {
         if (rate == 0) return xs[0](i);

@@ -1,12 +1,13 @@
-// What the families of random programs share: drawing, naive arrays that carry derivatives and error bounds, and what a drawn program is.
+// What the families of random programs share: drawing, naive arrays that carry derivatives and error bounds, and what a
+// drawn program is.
 #pragma once
-
-#include "../mpi/support.hpp"
 
 #include <array>
 #include <functional>
 #include <random>
 #include <span>
+
+#include "../mpi/support.hpp"
 
 namespace property {
 
@@ -56,26 +57,33 @@ class Index {
   std::array<std::int64_t, 26> at_{};
 };
 
-/// A number of a naive loop, its derivative in one direction, and for both the sum of the magnitudes that were added up: an operation that
-/// adds them in any order, with unit roundoff u, differs by at most (number of terms) * u * magnitude (Higham, Accuracy and Stability of
-/// Numerical Algorithms, 2002, section 4.2).
+/// A number of a naive loop, its derivative in one direction, and for both the sum of the magnitudes that were added
+/// up: an operation that adds them in any order, with unit roundoff u, differs by at most (number of terms) * u *
+/// magnitude (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
 struct Scalar {
   double value = 0, slope = 0;
   double size = 0, slope_size = 0;
 
   Scalar() = default;
   Scalar(double v) : value(v), size(std::abs(v)) {}
-  Scalar(double v, double s, double of_value, double of_slope) : value(v), slope(s), size(of_value), slope_size(of_slope) {}
+  Scalar(double v, double s, double of_value, double of_slope)
+      : value(v), slope(s), size(of_value), slope_size(of_slope) {}
 };
-inline Scalar operator+(const Scalar& a, const Scalar& b) { return {a.value + b.value, a.slope + b.slope, a.size + b.size, a.slope_size + b.slope_size}; }
-inline Scalar operator-(const Scalar& a, const Scalar& b) { return {a.value - b.value, a.slope - b.slope, a.size + b.size, a.slope_size + b.slope_size}; }
+inline Scalar operator+(const Scalar& a, const Scalar& b) {
+  return {a.value + b.value, a.slope + b.slope, a.size + b.size, a.slope_size + b.slope_size};
+}
+inline Scalar operator-(const Scalar& a, const Scalar& b) {
+  return {a.value - b.value, a.slope - b.slope, a.size + b.size, a.slope_size + b.slope_size};
+}
 inline Scalar operator*(const Scalar& a, const Scalar& b) {
-  return {a.value * b.value, a.slope * b.value + a.value * b.slope, a.size * b.size, a.slope_size * b.size + a.size * b.slope_size};
+  return {a.value * b.value, a.slope * b.value + a.value * b.slope, a.size * b.size,
+          a.slope_size * b.size + a.size * b.slope_size};
 }
 inline Scalar operator/(const Scalar& a, const Scalar& b) {
   const double v = a.value / b.value;
   const double grown = b.size / std::abs(b.value);  // how much the divisor's error counts
-  return {v, (a.slope - v * b.slope) / b.value, a.size * grown / std::abs(b.value), (a.slope_size + std::abs(v) * b.slope_size) * grown / std::abs(b.value)};
+  return {v, (a.slope - v * b.slope) / b.value, a.size * grown / std::abs(b.value),
+          (a.slope_size + std::abs(v) * b.slope_size) * grown / std::abs(b.value)};
 }
 inline Scalar exp(const Scalar& x) {
   const double v = std::exp(x.value);
@@ -129,9 +137,11 @@ Dense sum(const ShapeValue& kept, const ShapeValue& over, const F& f) {
   });
   return result;
 }
-/// The extreme elements of x over the dims that `kept` lacks. Its derivative is that of all elements that tie, as the original has it.
+/// The extreme elements of x over the dims that `kept` lacks. Its derivative is that of all elements that tie, as the
+/// original has it.
 inline Dense extreme(const ShapeValue& kept, const Dense& x, bool largest) {
-  Dense result{kept, std::vector<Scalar>(static_cast<std::size_t>(mtf::size_of(kept)), Scalar(largest ? -HUGE_VAL : HUGE_VAL))};
+  Dense result{
+      kept, std::vector<Scalar>(static_cast<std::size_t>(mtf::size_of(kept)), Scalar(largest ? -HUGE_VAL : HUGE_VAL))};
   for_each(x.shape, [&](const Index& index) {
     Scalar& best = result.elements[result.offset(index)];
     const Scalar& element = x(index);
@@ -172,12 +182,15 @@ inline ShapeValue shuffled(Draw& draw, ShapeValue shape) {
   for (int i = shape.size() - 1; i > 0; --i) std::swap(shape[i], shape[static_cast<int>(draw.number(0, i))]);
   return shape;
 }
-inline std::string_view dim_of(Draw& draw, const ShapeValue& shape) { return shape[static_cast<int>(draw.number(0, shape.size() - 1))].name.text; }
+inline std::string_view dim_of(Draw& draw, const ShapeValue& shape) {
+  return shape[static_cast<int>(draw.number(0, shape.size() - 1))].name.text;
+}
 /// At least `least` of the dims, at most four, in any order.
 inline ShapeValue draw_shape(Draw& draw, const ShapeValue& dims, int least = 1) {
   ShapeValue shape;
   while (shape.size() < least) shape = some_of(draw, dims, 50);
-  while (shape.size() > 4 || (shape.size() > least && mtf::size_of(shape) > 4096)) shape.erase(static_cast<int>(draw.number(0, shape.size() - 1)));
+  while (shape.size() > 4 || (shape.size() > least && mtf::size_of(shape) > 4096))
+    shape.erase(static_cast<int>(draw.number(0, shape.size() - 1)));
   return shuffled(draw, shape);
 }
 
@@ -193,13 +206,14 @@ struct Input {
   std::int64_t low = -4, high = 4;
 };
 
-/// A collective that an operation sends for a reason: what is not listed must not be sent. Groups of one rank are left out.
+/// A collective that an operation sends for a reason: what is not listed must not be sent. Groups of one rank are left
+/// out.
 struct Sent {
   mtf::Collective kind{};
   mtf::AxisSet axes{};      ///< nothing is sent if there are none, unless any will do
   std::int64_t count = -1;  ///< elements; -1: any number
   bool any_axes = false;
-  bool may = false;         ///< or nothing, where all that is needed may be at hand
+  bool may = false;  ///< or nothing, where all that is needed may be at hand
   bool any_kind = false;
 };
 using Collectives = std::vector<Sent>;
@@ -227,7 +241,9 @@ class Slices {
   [[nodiscard]] std::int64_t parts(mtf::AxisSet axes) const { return rules_.mesh.size(axes); }
 
   /// A sum over what splits `from` and not `to`: one allreduce of the slice of `to`.
-  [[nodiscard]] Sent sum(const ShapeValue& from, const ShapeValue& to) const { return reduction(axes(from) - axes(to), to); }
+  [[nodiscard]] Sent sum(const ShapeValue& from, const ShapeValue& to) const {
+    return reduction(axes(from) - axes(to), to);
+  }
   [[nodiscard]] Sent reduction(mtf::AxisSet over, const ShapeValue& to) const {
     return {.kind = mtf::Collective::all_reduce, .axes = over, .count = local(to)};
   }
@@ -247,16 +263,17 @@ class Slices {
 
 /// One drawn operation: on arrays of a world, and naively on dense ones.
 struct Program {
-  std::string kind;    ///< what must occur among the cases that ran
+  std::string kind;  ///< what must occur among the cases that ran
   std::string text;
   std::vector<Input> inputs;
   std::function<std::vector<Array>(Engine&, const std::vector<Array>&)> run;
   std::function<std::vector<Dense>(const std::vector<Dense>&)> naive;
   std::vector<ShapeValue> unions;  ///< lists of dims that must be legal together, beside each input alone
   std::function<bool(const mtf::PlacementRules&)> legal;  ///< what must hold besides, if anything
-  std::function<Collectives(const Slices&)> sends, sends_back;  ///< forward, with results complete, and in the gradient; none if not set
-  std::int64_t terms = 1;     ///< of the longest sum
-  int roundings = 2;          ///< to the element type: of each rank's part of a pending sum, and of the result
+  std::function<Collectives(const Slices&)> sends,
+      sends_back;              ///< forward, with results complete, and in the gradient; none if not set
+  std::int64_t terms = 1;      ///< of the longest sum
+  int roundings = 2;           ///< to the element type: of each rank's part of a pending sum, and of the result
   bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients
 };
 
@@ -290,6 +307,8 @@ std::string name_of_type() {
   return std::string(mtf::name_of(type_of<T>));
 }
 
-inline bool is_floating(ElementType type) { return type == ElementType::float64 || type == ElementType::float32 || type == ElementType::bfloat16; }
+inline bool is_floating(ElementType type) {
+  return type == ElementType::float64 || type == ElementType::float32 || type == ElementType::bfloat16;
+}
 
 }  // namespace property

@@ -1,11 +1,11 @@
-// Random programs: an operation, element types, shapes, a mesh and a layout are drawn; values and gradients must be those of one rank without
-// a layout, and of a naive loop. The untyped forms are drawn, so one instantiation serves all layouts. The operations are in the files beside
-// this one, by family.
+// Random programs: an operation, element types, shapes, a mesh and a layout are drawn; values and gradients must be
+// those of one rank without a layout, and of a naive loop. The untyped forms are drawn, so one instantiation serves all
+// layouts. The operations are in the files beside this one, by family.
 //
 // MTF_PROPERTY_CASES sets how many; MTF_PROPERTY_CASE=N runs case N alone, which repeats a failure.
-#include "program.hpp"
-
 #include <cstdlib>
+
+#include "program.hpp"
 
 using namespace property;
 using support::ranks;
@@ -17,7 +17,8 @@ using Host = std::vector<double>;
 
 std::vector<Kind> all_kinds() {
   std::vector<Kind> all;
-  for (const std::span<const Kind> family : {contractions(), elementwise(), reductions(), movements(), selections(), windows(), noise()}) {
+  for (const std::span<const Kind> family :
+       {contractions(), elementwise(), reductions(), movements(), selections(), windows(), noise()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -97,7 +98,8 @@ Host draw_elements(Draw& draw, const Input& input) {
     if (input.content == Content::integers || !is_floating(input.type)) {
       element = static_cast<double>(draw.number(input.low, input.high));
     } else {
-      element = dispatch(input.type, [&](auto like) { return static_cast<double>(static_cast<decltype(like)>(draw.normal())); });
+      element = dispatch(input.type,
+                         [&](auto like) { return static_cast<double>(static_cast<decltype(like)>(draw.normal())); });
     }
   }
   return elements;
@@ -130,7 +132,8 @@ Array weighted_sum(Engine& engine, const Array& y, std::size_t output) {
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = weight(output, i);
   const std::array<Array, 2> factors{y, array_of(engine, like, weights)};
   return mtf::untyped::reduce_sum<Engine, T>(
-      engine, mtf::untyped::map<Engine, T, T>(engine, "multiply", mtf::functions::Multiply{}, factors), {}, 1, "reduce_sum");
+      engine, mtf::untyped::map<Engine, T, T>(engine, "multiply", mtf::functions::Multiply{}, factors), {}, 1,
+      "reduce_sum");
 }
 
 struct Results {
@@ -150,7 +153,8 @@ Results results_of(World& world, const Program& program, const std::vector<Host>
     if (!program.differentiable || !is_floating(program.inputs[i].type)) continue;
     dispatch(program.inputs[i].type, [&](auto like) {
       if constexpr (mtf::floating<decltype(like)>) {
-        nodes.push_back(mtf::make_node(engine, xs.back().value->placement, &mtf::element_operations<Engine, decltype(like)>));
+        nodes.push_back(
+            mtf::make_node(engine, xs.back().value->placement, &mtf::element_operations<Engine, decltype(like)>));
       }
     });
     xs.back().node = nodes.back();
@@ -182,7 +186,9 @@ Results results_of(World& world, const Program& program, const std::vector<Host>
       for (std::size_t o = 0; o < ys.size(); ++o) {
         if (!is_floating(ys[o].value->type())) continue;
         const Array part = weighted_sum<T>(engine, ys[o], o);
-        loss = loss.value ? mtf::untyped::map<Engine, T, T>(engine, "add", mtf::functions::Add{}, std::array<Array, 2>{loss, part}) : part;
+        loss = loss.value ? mtf::untyped::map<Engine, T, T>(engine, "add", mtf::functions::Add{},
+                                                            std::array<Array, 2>{loss, part})
+                          : part;
       }
       REQUIRE_MESSAGE(loss.node, program.text, ": the result joined no graph");
       start = world.records().size();
@@ -199,7 +205,8 @@ double roundoff(ElementType type) {
   if (type == ElementType::float64) return 0x1p-53;
   return is_floating(type) ? 0x1p-24 : 0;  // bfloat16 is computed in float
 }
-/// Of rounding to the element type what was computed in float, relative: the result, and each rank's part of a pending sum.
+/// Of rounding to the element type what was computed in float, relative: the result, and each rank's part of a pending
+/// sum.
 double rounding(ElementType type) { return type == ElementType::bfloat16 ? 0x1p-8 : 0; }
 
 /// Elementary functions and products are several roundings.
@@ -230,7 +237,8 @@ struct Judge {
   std::vector<Dense> naive;
   std::vector<Host> directions;  ///< of the inputs that have a gradient
 
-  Judge(const Program& drawn, const std::vector<Host>& elements, const std::string& text, Draw& draw) : program(drawn), inputs(elements), what(text) {
+  Judge(const Program& drawn, const std::vector<Host>& elements, const std::string& text, Draw& draw)
+      : program(drawn), inputs(elements), what(text) {
     std::vector<Dense> xs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool moves = program.differentiable && is_floating(program.inputs[i].type);
@@ -251,7 +259,8 @@ struct Judge {
     return slack * static_cast<double>(program.terms + 16) * roundoff(type) + program.roundings * rounding(type);
   }
 
-  /// Values element by element; the gradients in one direction: <gradients, directions> is <weights, derivative in the direction>.
+  /// Values element by element; the gradients in one direction: <gradients, directions> is <weights, derivative in the
+  /// direction>.
   void against_naive(const Results& results, const std::string& place) const {
     CHECK_MESSAGE(results.values.size() == naive.size(), what);
     double slope = 0, bound = 0;
@@ -260,8 +269,9 @@ struct Judge {
       const ElementType type = results.types[o];
       Host expected;
       for (const Scalar& element : naive[o].elements) expected.push_back(element.value);
-      CHECK_MESSAGE(agree(results.values[o], expected, [&](std::size_t i) { return error(type) * naive[o].elements[i].size; }),
-                    what, ", output ", o, " of ", place, " against a naive loop");
+      CHECK_MESSAGE(
+          agree(results.values[o], expected, [&](std::size_t i) { return error(type) * naive[o].elements[i].size; }),
+          what, ", output ", o, " of ", place, " against a naive loop");
       if (!is_floating(type)) continue;
       for (std::size_t i = 0; i < naive[o].elements.size(); ++i) {
         slope += weight(o, i) * naive[o].elements[i].slope;
@@ -276,25 +286,29 @@ struct Judge {
       const Host& direction = directions[position++];
       for (std::size_t j = 0; j < gradient.size(); ++j) {
         found += gradient[j] * direction[j];
-        bound += std::abs(direction[j] * gradient[j]) * (error(program.inputs[i].type) + 0x1p-53 * static_cast<double>(gradient.size()));
+        bound += std::abs(direction[j] * gradient[j]) *
+                 (error(program.inputs[i].type) + 0x1p-53 * static_cast<double>(gradient.size()));
       }
     }
-    CHECK_MESSAGE(std::abs(found - slope) <= bound, what, ", gradient of ", place, " against a naive loop: ", found, " for ", slope, ", bound ", bound);
+    CHECK_MESSAGE(std::abs(found - slope) <= bound, what, ", gradient of ", place, " against a naive loop: ", found,
+                  " for ", slope, ", bound ", bound);
   }
 
   void against_one_rank(const Results& results, const Results& alone) const {
     for (std::size_t o = 0; o < alone.values.size(); ++o) {
       const ElementType type = alone.types[o];
-      CHECK_MESSAGE(agree(results.values[o], alone.values[o], [&](std::size_t i) { return 2 * error(type) * naive[o].elements[i].size; }), what, ", output ",
-                    o, " against one rank");
+      CHECK_MESSAGE(agree(results.values[o], alone.values[o],
+                          [&](std::size_t i) { return 2 * error(type) * naive[o].elements[i].size; }),
+                    what, ", output ", o, " against one rank");
     }
     CHECK_MESSAGE(results.gradients.size() == alone.gradients.size(), what);
     const ElementType type = alone.types[0];
     for (std::size_t i = 0; i < alone.gradients.size(); ++i) {
       const double scale = largest(alone.gradients[i]);
       const double tolerance = 2 * error(type) * scale;
-      CHECK_MESSAGE(agree(results.gradients[i], alone.gradients[i], [&](std::size_t) { return tolerance; }), what, ", gradient ", i, " against one rank: ",
-                    support::difference(results.gradients[i], alone.gradients[i]));
+      CHECK_MESSAGE(agree(results.gradients[i], alone.gradients[i], [&](std::size_t) { return tolerance; }), what,
+                    ", gradient ", i,
+                    " against one rank: ", support::difference(results.gradients[i], alone.gradients[i]));
     }
   }
 };
@@ -318,7 +332,8 @@ std::string surprise(const World& world, const std::vector<mtf::Record>& sent, C
     bool found = false;
     for (std::size_t i = 0; i < expected.size() && !found; ++i) {
       const Sent& e = expected[i];
-      found = (e.any_kind || e.kind == plan.collective) && (e.any_axes || e.axes == over) && (e.count < 0 || e.count == plan.count);
+      found = (e.any_kind || e.kind == plan.collective) && (e.any_axes || e.axes == over) &&
+              (e.count < 0 || e.count == plan.count);
       if (found) expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(i));
     }
     if (!found) return "unforeseen " + text(plan.collective, over, plan.count);
@@ -332,7 +347,9 @@ std::string surprise(const World& world, const std::vector<mtf::Record>& sent, C
 /// Whether all ranks have the same results, bit for bit.
 bool equal_on_all_ranks(const Results& results) {
   std::uint64_t hash = mtf::hash_text({});
-  const auto add = [&](const Host& x) { hash = mtf::hash_text({reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)}, hash); };
+  const auto add = [&](const Host& x) {
+    hash = mtf::hash_text({reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)}, hash);
+  };
   for (const Host& x : results.values) add(x);
   for (const Host& x : results.gradients) add(x);
   std::uint64_t extremes[2] = {hash, ~hash};
@@ -366,7 +383,8 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
     const Case drawn = draw_case(number, kinds);
     const Program& program = drawn.program;
     std::string what = fmt::format("MTF_PROPERTY_CASE={} on {} ranks: {} of", number, ranks(), program.text);
-    for (const Input& input : program.inputs) what += fmt::format(" {} {}", mtf::name_of(input.type), mtf::describe(input.shape));
+    for (const Input& input : program.inputs)
+      what += fmt::format(" {} {}", mtf::name_of(input.type), mtf::describe(input.shape));
     what += fmt::format(" on mesh {}, layout {}", drawn.mesh, drawn.layout);
     CAPTURE(what);
     Draw draw(number);
@@ -390,7 +408,8 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
     }
     ++ran[program.kind];
     // All ranks have the same, so one of them compares, while the others go on.
-    if (static_cast<std::uint64_t>(support::rank_of_process()) != number % static_cast<std::uint64_t>(ranks())) continue;
+    if (static_cast<std::uint64_t>(support::rank_of_process()) != number % static_cast<std::uint64_t>(ranks()))
+      continue;
     const Judge judge(program, inputs, what, draw);
     const Results expected = results_of(alone, program, inputs);
     judge.against_naive(expected, "one rank");
@@ -399,7 +418,8 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
   }
   if (single != ~std::uint64_t{0}) return;
   if (cases >= 20 * kinds.size()) {
-    for (const Kind& kind : kinds) CHECK_MESSAGE(ran[std::string(kind.name)] > 0, "no case of ", std::string(kind.name), " ran");
+    for (const Kind& kind : kinds)
+      CHECK_MESSAGE(ran[std::string(kind.name)] > 0, "no case of ", std::string(kind.name), " ran");
   }
   CHECK(refused < static_cast<int>(cases) / 2);
 }

@@ -37,9 +37,12 @@ Program draw_reduce_extreme(Draw& draw, const ShapeValue& dims) {
     p.text = (largest ? "reduce_max to " : "reduce_min to ") + mtf::describe(kept);
     p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
     p.run = [kept, largest](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::reduce_extreme<Engine, T>(e, xs[0], kept, largest ? mtf::Combine::max : mtf::Combine::min, "reduce_extreme")};
+      return std::vector<Array>{mtf::untyped::reduce_extreme<Engine, T>(
+          e, xs[0], kept, largest ? mtf::Combine::max : mtf::Combine::min, "reduce_extreme")};
     };
-    p.naive = [kept, largest](const std::vector<Dense>& xs) { return std::vector<Dense>{extreme(kept, xs[0], largest)}; };
+    p.naive = [kept, largest](const std::vector<Dense>& xs) {
+      return std::vector<Dense>{extreme(kept, xs[0], largest)};
+    };
     return p;
   });
 }
@@ -56,7 +59,8 @@ Program draw_reduce_logical(Draw& draw, const ShapeValue& dims) {
   p.run = [kept, all](Engine& e, const std::vector<Array>& xs) {
     mtf::require_legal(e, "reduce_logical", kept);
     const auto combine = all ? mtf::Combine::logical_and : mtf::Combine::logical_or;
-    return std::vector<Array>{Array{mtf::untyped::extreme<Engine, bool>(e, xs[0].value, e.place(kept), combine, "reduce_logical"), {}}};
+    return std::vector<Array>{
+        Array{mtf::untyped::extreme<Engine, bool>(e, xs[0].value, e.place(kept), combine, "reduce_logical"), {}}};
   };
   p.naive = [kept, all](const std::vector<Dense>& xs) { return std::vector<Dense>{extreme(kept, xs[0], !all)}; };
   return p;
@@ -75,8 +79,12 @@ Program draw_broadcast(Draw& draw, const ShapeValue& dims) {
     p.unions = {to};
     p.terms = mtf::size_of(to);
     p.sends_back = [=](const Slices& s) { return Collectives{s.sum(to, x)}; };
-    p.run = [to](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::broadcast<Engine, T>(e, xs[0], to)}; };
-    p.naive = [to](const std::vector<Dense>& xs) { return std::vector<Dense>{make(to, [&](const Index& i) { return xs[0](i); })}; };
+    p.run = [to](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::broadcast<Engine, T>(e, xs[0], to)};
+    };
+    p.naive = [to](const std::vector<Dense>& xs) {
+      return std::vector<Dense>{make(to, [&](const Index& i) { return xs[0](i); })};
+    };
     return p;
   });
 }
@@ -111,7 +119,8 @@ Program draw_softmax(Draw& draw, const ShapeValue& dims) {
       if (with_extra) {
         for (Scalar& element : sums.elements) element = element + Scalar(std::exp(0.5));
       }
-      if (kind == SoftmaxKind::logsumexp) return std::vector<Dense>{make(sums.shape, [&](const Index& i) { return log(sums(i)); })};
+      if (kind == SoftmaxKind::logsumexp)
+        return std::vector<Dense>{make(sums.shape, [&](const Index& i) { return log(sums(i)); })};
       return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
         return kind == SoftmaxKind::softmax ? exp(xs[0](i)) / sums(i) : xs[0](i) - log(sums(i));
       })};
@@ -126,7 +135,8 @@ Program loss(Draw& draw, const ShapeValue& dims) {
   const ShapeValue x = draw_shape(draw, dims);
   const std::string_view d = dim_of(draw, x);
   const std::int64_t extent = extent_of(x, d);
-  const mtf::CrossEntropyOptions options{.z_loss = draw.chance(50) ? 0.01 : 0, .label_smoothing = draw.chance(50) ? 0.1 : 0};
+  const mtf::CrossEntropyOptions options{.z_loss = draw.chance(50) ? 0.01 : 0,
+                                         .label_smoothing = draw.chance(50) ? 0.1 : 0};
   // Some targets lie outside: they have no class.
   p.inputs = {{x, type_of<T>}, {shuffled(draw, without(x, d)), type_of<Id>, Content::integers, -1, extent}};
   p.kind = "cross_entropy";
@@ -147,7 +157,8 @@ Program loss(Draw& draw, const ShapeValue& dims) {
       const bool inside = target >= 0 && target < extent;
       Scalar result = Scalar(options.z_loss) * log_z * log_z;
       for (std::int64_t v = 0; v < extent; ++v) {
-        const double weight = (inside && v == target ? 1 - options.label_smoothing : 0) + options.label_smoothing / static_cast<double>(extent);
+        const double weight = (inside && v == target ? 1 - options.label_smoothing : 0) +
+                              options.label_smoothing / static_cast<double>(extent);
         result = result + Scalar(weight) * (log_z - xs[0](i.with(d, v)));
       }
       return result;
@@ -156,7 +167,8 @@ Program loss(Draw& draw, const ShapeValue& dims) {
   return p;
 }
 Program draw_cross_entropy(Draw& draw, const ShapeValue& dims) {
-  return draw.of<DrawProgram>({loss<double, std::int32_t>, loss<float, std::int32_t>, loss<double, std::int64_t>})(draw, dims);
+  return draw.of<DrawProgram>({loss<double, std::int32_t>, loss<float, std::int32_t>, loss<double, std::int64_t>})(
+      draw, dims);
 }
 
 Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
@@ -171,9 +183,12 @@ Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
     p.terms = extent_of(x, d);
     p.sends = p.sends_back = [=](const Slices& s) {  // the totals of the ranks
       const mtf::AxisSet over = s.axes(d);
-      return Collectives{{.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(without(x, d)) * s.parts(over)}};
+      return Collectives{
+          {.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(without(x, d)) * s.parts(over)}};
     };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::cumsum<Engine, T>(e, xs[0], Name(d), options)}; };
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::cumsum<Engine, T>(e, xs[0], Name(d), options)};
+    };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
         Scalar result;
@@ -189,8 +204,12 @@ Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
   });
 }
 
-constexpr Kind kinds[]{{"reduce_sum", draw_reduce_sum}, {"reduce_max, reduce_min", draw_reduce_extreme}, {"reduce_all, reduce_any", draw_reduce_logical},
-                       {"broadcast", draw_broadcast},   {"softmax", draw_softmax},                       {"cross_entropy", draw_cross_entropy},
+constexpr Kind kinds[]{{"reduce_sum", draw_reduce_sum},
+                       {"reduce_max, reduce_min", draw_reduce_extreme},
+                       {"reduce_all, reduce_any", draw_reduce_logical},
+                       {"broadcast", draw_broadcast},
+                       {"softmax", draw_softmax},
+                       {"cross_entropy", draw_cross_entropy},
                        {"cumsum", draw_cumsum}};
 
 }  // namespace

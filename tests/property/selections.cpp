@@ -1,8 +1,8 @@
 // Random selections by size and by index: top_k, sort, argmax, nth_element, gather, one_hot.
-#include "program.hpp"
-
 #include <algorithm>
 #include <numeric>
+
+#include "program.hpp"
 
 namespace property {
 
@@ -20,8 +20,10 @@ std::vector<std::int64_t> sorted_row(const Dense& x, std::string_view d, const I
   });
   return order;
 }
-/// Values and indices of the sorted elements begin, begin + 1, ... of each row, along the dim `to` of a result of this shape.
-std::vector<Dense> selected(const Dense& x, std::string_view d, const ShapeValue& shape, std::string_view to, bool largest_first, std::int64_t begin) {
+/// Values and indices of the sorted elements begin, begin + 1, ... of each row, along the dim `to` of a result of this
+/// shape.
+std::vector<Dense> selected(const Dense& x, std::string_view d, const ShapeValue& shape, std::string_view to,
+                            bool largest_first, std::int64_t begin) {
   const auto index_of = [&](const Index& i) {
     return sorted_row(x, d, i, largest_first)[static_cast<std::size_t>(begin + (to.empty() ? 0 : i[to]))];
   };
@@ -33,7 +35,8 @@ std::vector<Dense> selected(const Dense& x, std::string_view d, const ShapeValue
 Collectives search(const Slices& s, const ShapeValue& x, std::string_view d, std::int64_t count) {
   const mtf::AxisSet over = s.axes(d);
   const std::int64_t own = std::min(count, extent_of(x, d) / s.parts(over));
-  const Sent gathered{.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(without(x, d)) * own * s.parts(over)};
+  const Sent gathered{
+      .kind = mtf::Collective::all_gather, .axes = over, .count = s.local(without(x, d)) * own * s.parts(over)};
   return {gathered, gathered};
 }
 
@@ -65,8 +68,12 @@ Program draw_top_k(Draw& draw, const ShapeValue& dims) {
     p.text += fmt::format(", k {}", k.extent);
     const ShapeValue x = p.inputs[0].shape;
     p.sends = [=](const Slices& s) { return search(s, x, d, k.extent); };
-    p.sends_back = [=](const Slices& s) { return Collectives{s.reduction(s.axes("k"), x)}; };  // each rank has placed its part of k
-    p.run = [=](Engine& e, const std::vector<Array>& xs) { return both(mtf::untyped::top_k<Engine, T>(e, xs[0], Name(d), k)); };
+    p.sends_back = [=](const Slices& s) {
+      return Collectives{s.reduction(s.axes("k"), x)};
+    };  // each rank has placed its part of k
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      return both(mtf::untyped::top_k<Engine, T>(e, xs[0], Name(d), k));
+    };
     p.naive = [=](const std::vector<Dense>& xs) {
       ShapeValue shape = without(xs[0].shape, d);
       shape.push_back(k);
@@ -85,13 +92,18 @@ Program draw_sort(Draw& draw, const ShapeValue& dims) {
     // The ranks share the rows out if they can: the slice there, values and indices back. Else each has all rows.
     const auto sends = [=](const Slices& s, std::size_t trips) {
       const mtf::AxisSet over = s.axes(d);
-      if (s.local(without(x, d)) % s.parts(over) == 0) return Collectives(trips, {.kind = mtf::Collective::all_to_all, .axes = over, .count = s.local(x)});
+      if (s.local(without(x, d)) % s.parts(over) == 0)
+        return Collectives(trips, {.kind = mtf::Collective::all_to_all, .axes = over, .count = s.local(x)});
       return Collectives{{.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(x) * s.parts(over)}};
     };
     p.sends = [=](const Slices& s) { return sends(s, 3); };
     p.sends_back = [=](const Slices& s) { return sends(s, 2); };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) { return both(mtf::untyped::sort<Engine, T>(e, xs[0], Name(d), direction)); };
-    p.naive = [=](const std::vector<Dense>& xs) { return selected(xs[0], d, xs[0].shape, d, direction == mtf::order::descending, 0); };
+    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+      return both(mtf::untyped::sort<Engine, T>(e, xs[0], Name(d), direction));
+    };
+    p.naive = [=](const std::vector<Dense>& xs) {
+      return selected(xs[0], d, xs[0].shape, d, direction == mtf::order::descending, 0);
+    };
     return p;
   });
 }
@@ -107,9 +119,12 @@ Program draw_arg_extreme(Draw& draw, const ShapeValue& dims) {
       return Collectives{row, row};
     };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::arg_extreme<Engine, T>(e, xs[0], Name(d), largest ? mtf::Combine::max : mtf::Combine::min, "arg_extreme")};
+      return std::vector<Array>{mtf::untyped::arg_extreme<Engine, T>(
+          e, xs[0], Name(d), largest ? mtf::Combine::max : mtf::Combine::min, "arg_extreme")};
     };
-    p.naive = [=](const std::vector<Dense>& xs) { return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, 0)[1]}; };
+    p.naive = [=](const std::vector<Dense>& xs) {
+      return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, 0)[1]};
+    };
     return p;
   });
 }
@@ -125,7 +140,9 @@ Program draw_nth_element(Draw& draw, const ShapeValue& dims) {
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::nth_element<Engine, T>(e, xs[0], Name(d), n, largest, "nth_element")};
     };
-    p.naive = [=](const std::vector<Dense>& xs) { return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, n)[0]}; };
+    p.naive = [=](const std::vector<Dense>& xs) {
+      return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, n)[0]};
+    };
     return p;
   });
 }
@@ -148,7 +165,9 @@ Program looking_up(Draw& draw, const ShapeValue& dims) {
   const ShapeValue out = mtf::unite(ids, without(table, d));
   p.sends = [=](const Slices& s) { return Collectives{s.reduction(s.axes(d), out)}; };
   p.sends_back = [=](const Slices& s) { return Collectives{s.sum(out, table)}; };
-  p.run = [=](Engine& e, const std::vector<Array>& xs) { return std::vector<Array>{mtf::untyped::gather<Engine, T, Id>(e, xs[0], xs[1], Name(d))}; };
+  p.run = [=](Engine& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::gather<Engine, T, Id>(e, xs[0], xs[1], Name(d))};
+  };
   p.naive = [=](const std::vector<Dense>& xs) {
     return std::vector<Dense>{make(mtf::unite(ids, without(table, d)), [&](const Index& i) {
       const auto id = static_cast<std::int64_t>(xs[1](i).value);
@@ -158,8 +177,9 @@ Program looking_up(Draw& draw, const ShapeValue& dims) {
   return p;
 }
 Program draw_gather(Draw& draw, const ShapeValue& dims) {
-  return draw.of<DrawProgram>({looking_up<double, std::int32_t>, looking_up<float, std::int64_t>, looking_up<mtf::bfloat16, std::int32_t>,
-                               looking_up<std::int32_t, std::int32_t>})(draw, dims);
+  return draw.of<DrawProgram>({looking_up<double, std::int32_t>, looking_up<float, std::int64_t>,
+                               looking_up<mtf::bfloat16, std::int32_t>, looking_up<std::int32_t, std::int32_t>})(draw,
+                                                                                                                 dims);
 }
 
 template <class T, class Id>
@@ -176,20 +196,26 @@ Program hot(Draw& draw, const ShapeValue& dims) {
   out.push_back(to);
   p.unions = {out};
   p.run = [=](Engine& e, const std::vector<Array>& xs) {
-    return std::vector<Array>{mtf::untyped::one_hot<Engine, T, Id>(e, xs[0], to, static_cast<T>(on), static_cast<T>(off))};
+    return std::vector<Array>{
+        mtf::untyped::one_hot<Engine, T, Id>(e, xs[0], to, static_cast<T>(on), static_cast<T>(off))};
   };
   p.naive = [=](const std::vector<Dense>& xs) {
-    return std::vector<Dense>{make(out, [&](const Index& i) { return Scalar(static_cast<double>(i["n"]) == xs[0](i).value ? on : off); })};
+    return std::vector<Dense>{
+        make(out, [&](const Index& i) { return Scalar(static_cast<double>(i["n"]) == xs[0](i).value ? on : off); })};
   };
   return p;
 }
 Program draw_one_hot(Draw& draw, const ShapeValue& dims) {
-  return draw.of<DrawProgram>({hot<double, std::int32_t>, hot<float, std::int64_t>, hot<mtf::bfloat16, std::int32_t>, hot<std::int64_t, std::int32_t>,
-                               hot<bool, std::int64_t>})(draw, dims);
+  return draw.of<DrawProgram>({hot<double, std::int32_t>, hot<float, std::int64_t>, hot<mtf::bfloat16, std::int32_t>,
+                               hot<std::int64_t, std::int32_t>, hot<bool, std::int64_t>})(draw, dims);
 }
 
-constexpr Kind kinds[]{{"top_k", draw_top_k},   {"sort", draw_sort},       {"argmax, argmin", draw_arg_extreme}, {"nth_element", draw_nth_element},
-                       {"gather", draw_gather}, {"one_hot", draw_one_hot}};
+constexpr Kind kinds[]{{"top_k", draw_top_k},
+                       {"sort", draw_sort},
+                       {"argmax, argmin", draw_arg_extreme},
+                       {"nth_element", draw_nth_element},
+                       {"gather", draw_gather},
+                       {"one_hot", draw_one_hot}};
 
 }  // namespace
 

@@ -11,7 +11,8 @@ struct Sliding {
   std::int64_t in = 1, out = 1;
 };
 
-/// The position of the window's first element under "same" padding: what is missing goes half before, half after, the odd one after.
+/// The position of the window's first element under "same" padding: what is missing goes half before, half after, the
+/// odd one after.
 std::int64_t padding_before(const Sliding& s, std::int64_t input, std::int64_t outputs, mtf::Padding padding) {
   const std::int64_t missing = (outputs - 1) * s.stride + (s.size - 1) * s.dilation + 1 - input;
   return padding == mtf::Padding::same && missing > 0 ? missing / 2 : 0;
@@ -42,7 +43,8 @@ mtf::PerDim each(const std::vector<Sliding>& spatial, std::int64_t Sliding::* nu
 }
 mtf::SpatialList list_of(const std::vector<Sliding>& spatial, bool with_windows) {
   mtf::SpatialList list;
-  for (const Sliding& s : spatial) list.push_back({Name(s.input), with_windows ? Name(s.window) : Name{}, Name(s.output), mtf::dynamic});
+  for (const Sliding& s : spatial)
+    list.push_back({Name(s.input), with_windows ? Name(s.window) : Name{}, Name(s.output), mtf::dynamic});
   return list;
 }
 
@@ -57,7 +59,9 @@ Collectives exchanges(const Slices& s, const std::vector<Sliding>& spatial, Coll
   return others;
 }
 /// A sum over some axes, at most one.
-Sent at_most_one_sum(const Slices& s, const ShapeValue& of) { return {.kind = mtf::Collective::all_reduce, .count = s.local(of), .any_axes = true, .may = true}; }
+Sent at_most_one_sum(const Slices& s, const ShapeValue& of) {
+  return {.kind = mtf::Collective::all_reduce, .count = s.local(of), .any_axes = true, .may = true};
+}
 
 Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
   return with_type<double, float, mtf::bfloat16, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) {
@@ -101,7 +105,8 @@ Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
     p.inputs = {{x, type_of<T>, Content::normal, -3, 3}, {filter, type_of<T>, Content::normal, -3, 3}};
     p.kind = transposed ? "transposed_convolution" : "convolution";
     p.text = p.kind + " of";
-    for (const Sliding& s : spatial) p.text += fmt::format(" {} (window {}, stride {}, dilation {})", s.input, s.size, s.stride, s.dilation);
+    for (const Sliding& s : spatial)
+      p.text += fmt::format(" {} (window {}, stride {}, dilation {})", s.input, s.size, s.stride, s.dilation);
     p.text += padding == mtf::Padding::same ? ", same," : ", valid,";
     p.terms = std::max(mtf::size_of(x), mtf::size_of(out)) * mtf::size_of(filter);
     p.sends = [=](const Slices& s) { return exchanges(s, spatial, {at_most_one_sum(s, out)}); };
@@ -112,11 +117,14 @@ Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
       for (const Sliding& s : spatial) {
         if (!rules.axes_of(Name(s.window)).empty()) return false;
       }
-      return mtf::detail::check_windows(rules, all, list_of(spatial, true)).empty() && mtf::check(rules, out, true).empty();
+      return mtf::detail::check_windows(rules, all, list_of(spatial, true)).empty() &&
+             mtf::check(rules, out, true).empty();
     };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      const mtf::ConvolutionOptions options{each(spatial, &Sliding::stride), each(spatial, &Sliding::dilation), padding};
-      return std::vector<Array>{mtf::untyped::convolution<Engine, T>(e, xs[0], xs[1], list_of(spatial, true), options, transposed)};
+      const mtf::ConvolutionOptions options{each(spatial, &Sliding::stride), each(spatial, &Sliding::dilation),
+                                            padding};
+      return std::vector<Array>{
+          mtf::untyped::convolution<Engine, T>(e, xs[0], xs[1], list_of(spatial, true), options, transposed)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       // The big side is what windows slide over, the small one has a place for each window.
@@ -135,7 +143,8 @@ Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
         for (const Sliding& s : spatial) {
           const std::int64_t extent = transposed ? s.out : s.in;
           const std::int64_t place = i[transposed ? s.input : s.output];
-          const std::int64_t at = place * s.stride - padding_before(s, extent, transposed ? s.in : s.out, padding) + i[s.window] * s.dilation;
+          const std::int64_t at = place * s.stride - padding_before(s, extent, transposed ? s.in : s.out, padding) +
+                                  i[s.window] * s.dilation;
           if (at < 0 || at >= extent) return;
           big[transposed ? s.output : s.input] = at;
         }
@@ -175,7 +184,8 @@ Program pooling(Draw& draw, const ShapeValue& dims, bool average) {
   p.sends = [=](const Slices& s) { return exchanges(s, spatial, {}); };
   p.sends_back = [=](const Slices& s) { return exchanges(s, spatial, {at_most_one_sum(s, x)}); };
   p.legal = [=](const mtf::PlacementRules& rules) {
-    return mtf::detail::check_windows(rules, all, list_of(spatial, false)).empty() && mtf::check(rules, out, true).empty();
+    return mtf::detail::check_windows(rules, all, list_of(spatial, false)).empty() &&
+           mtf::check(rules, out, true).empty();
   };
   p.run = [=](Engine& e, const std::vector<Array>& xs) {
     const mtf::PoolOptions options{each(spatial, &Sliding::size), each(spatial, &Sliding::stride)};
@@ -191,18 +201,24 @@ Program pooling(Draw& draw, const ShapeValue& dims, bool average) {
       return xs[0](from);
     });
     if (!average) return std::vector<Dense>{extreme(out, seen, true)};
-    return std::vector<Dense>{sum(out, windows, [&](const Index& i) { return seen(i) / Scalar(static_cast<double>(area)); })};
+    return std::vector<Dense>{
+        sum(out, windows, [&](const Index& i) { return seen(i) / Scalar(static_cast<double>(area)); })};
   };
   return p;
 }
 Program draw_max_pool(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float, mtf::bfloat16, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, false); });
+  return with_type<double, float, mtf::bfloat16, std::int32_t>(
+      draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, false); });
 }
 Program draw_average_pool(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float, mtf::bfloat16>(draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, true); });
+  return with_type<double, float, mtf::bfloat16>(
+      draw, [&]<class T>(std::type_identity<T>) { return pooling<T>(draw, dims, true); });
 }
 
-constexpr Kind kinds[]{{"convolution", draw_forward}, {"transposed_convolution", draw_transposed}, {"max_pool", draw_max_pool}, {"average_pool", draw_average_pool}};
+constexpr Kind kinds[]{{"convolution", draw_forward},
+                       {"transposed_convolution", draw_transposed},
+                       {"max_pool", draw_max_pool},
+                       {"average_pool", draw_average_pool}};
 
 }  // namespace
 

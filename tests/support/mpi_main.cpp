@@ -5,16 +5,16 @@
 // A REQUIRE whose condition may differ between ranks hangs the others in their next collective: use CHECK, or agree on
 // the condition first.
 #define DOCTEST_CONFIG_IMPLEMENT
-#include <Kokkos_Core.hpp>
-#include <doctest/doctest.h>
-#include <mpi.h>
-
 #include <cstdio>
-#include <dlfcn.h>
-#include <sched.h>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <Kokkos_Core.hpp>
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <mpi.h>
+#include <sched.h>
 
 extern "C" unsigned ucp_worker_progress(void* worker);
 
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   if (only_asked) {
     if (rank == 0) std::fputs(text.str().c_str(), stdout);
     std::fflush(stdout);
-  MPI_Finalize();
+    MPI_Finalize();
     return result;
   }
 

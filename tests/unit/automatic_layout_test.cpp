@@ -1,13 +1,14 @@
-// Published and derived answers: Mesh-TensorFlow's automatic layout, which minimises memory, and the Transformer layouts of its paper.
-#include <mtf/model.hpp>
-#include <mtf/tensor/layout_search.hpp>
-
-#include <doctest/doctest.h>
-
+// Published and derived answers: Mesh-TensorFlow's automatic layout, which minimises memory, and the Transformer
+// layouts of its paper.
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/model.hpp>
+#include <mtf/tensor/layout_search.hpp>
 
 namespace {
 
@@ -31,7 +32,8 @@ mtf::MeshValue mesh_of(const std::vector<std::pair<const char*, std::int64_t>>& 
 }
 std::string text(const mtf::FoundLayout& found) { return mtf::detail::text_of(found.layout); }
 
-/// The memory of the product under one layout. What its rules leave may be split over an axis of size 1 only, which changes nothing.
+/// The memory of the product under one layout. What its rules leave may be split over an axis of size 1 only, which
+/// changes nothing.
 double memory_of(const char* layout) {
   const mtf::SearchOptions options{.objective = mtf::Objective::tensor_memory, .axes = {"one"}, .fixed = layout};
   return mtf::search_layout(product, mesh_of({{"m1", 4}, {"m2", 2}, {"one", 1}}), options).best().value.objective;
@@ -39,7 +41,8 @@ double memory_of(const char* layout) {
 
 std::vector<std::vector<std::int64_t>> shapes(std::int64_t processors, int axes) {
   std::vector<std::vector<std::int64_t>> result;
-  for (const mtf::MeshShape& shape : mtf::mesh_shapes(processors, axes, false)) result.emplace_back(shape.begin(), shape.end());
+  for (const mtf::MeshShape& shape : mtf::mesh_shapes(processors, axes, false))
+    result.emplace_back(shape.begin(), shape.end());
   return result;
 }
 
@@ -88,16 +91,16 @@ TEST_CASE("the automatic mesh shapes of eight processors are the published ones"
 }
 
 TEST_CASE("of layouts of the same memory the automatic layout splits most") {
-  const mtf::LayoutSearch found =
-      mtf::search_layout(product, mesh_of({{"m1", 4}, {"m2", 2}, {"m3", 1}}), {.objective = mtf::Objective::tensor_memory});
+  const mtf::LayoutSearch found = mtf::search_layout(product, mesh_of({{"m1", 4}, {"m2", 2}, {"m3", 1}}),
+                                                     {.objective = mtf::Objective::tensor_memory});
   CHECK(text(found.best()) == "\"a:m2;b:m3;c:m1\"");
   CHECK(found.best().value.objective == 300);
 }
 
 TEST_CASE("dims that may not be split leave the empty layout") {
   // In the original the operation that unstacks a and c takes them out; here the options do.
-  const mtf::LayoutSearch found =
-      mtf::search_layout(product, mesh_of({{"m1", 4}, {"m2", 2}}), {.objective = mtf::Objective::tensor_memory, .dims = {"b"}});
+  const mtf::LayoutSearch found = mtf::search_layout(product, mesh_of({{"m1", 4}, {"m2", 2}}),
+                                                     {.objective = mtf::Objective::tensor_memory, .dims = {"b"}});
   CHECK(found.best().layout.rules.empty());
 }
 
@@ -115,7 +118,8 @@ TEST_CASE("every size of a dim must be divisible, and a tensor dies with its las
     auto x = mtf::placeholder<float>(world, A{});
     auto y = mtf::placeholder<float>(world, mtf::Dim<"a">(5));
   };
-  const mtf::LayoutSearch five = mtf::search_layout(two_sizes, mesh_of({{"m", 2}}), {.objective = mtf::Objective::tensor_memory});
+  const mtf::LayoutSearch five =
+      mtf::search_layout(two_sizes, mesh_of({{"m", 2}}), {.objective = mtf::Objective::tensor_memory});
   CHECK(five.best().layout.rules.empty());
   REQUIRE(five.reasons.size() == 1);
   CHECK(five.reasons[0] == "dim \"a\" has extents 10, 5: axis \"m\" of size 2 does not divide all of them");
@@ -146,7 +150,8 @@ TEST_CASE("Transformer layouts: what may be split together, and what divides") {
   // Eight processors are more than heads.
   const mtf::LayoutSearch eight = mtf::search_layout(step, mesh_of({{"all", 8}}), {.dims = dims});
   CHECK(eight.counts.legal == 1 + 4);
-  CHECK(std::find(eight.reasons.begin(), eight.reasons.end(), "dim \"heads\" has extent 4: axis \"all\" of size 8 does not divide it") != eight.reasons.end());
+  CHECK(std::find(eight.reasons.begin(), eight.reasons.end(),
+                  "dim \"heads\" has extent 4: axis \"all\" of size 8 does not divide it") != eight.reasons.end());
   // In two dims the paper's layout is the one in which no product is made twice.
   const mtf::LayoutSearch plane = mtf::search_layout(step, mesh_of({{"rows", 2}, {"cols", 2}}), {.dims = dims});
   const mtf::PlacementRules rules = plane.best().rules();
@@ -191,7 +196,8 @@ TEST_CASE("a Transformer's legal layouts are those that a dry run takes") {
 }
 
 TEST_CASE("the mesh for the 4.9B language model follows from the closed form of its communication") {
-  // Per rank over cols 26 allreduces of an activation and three of a number per token, over rows each parameter once; products in 1/512.
+  // Per rank over cols 26 allreduces of an activation and three of a number per token, over rows each parameter once;
+  // products in 1/512.
   // Wires: 496 Gbit/s in each direction, cores of 22.5 TFLOP/s. Local memory is left out here.
   const Transformer step{{{256}, {256}, {256}, {1024}, {256}, {256}, {262144}, {32768}}, 6};
   mtf::SearchOptions options;
@@ -207,7 +213,9 @@ TEST_CASE("the mesh for the 4.9B language model follows from the closed form of 
     const double elements = (26 * activation + 3 * tokens) * 2 * (cols - 1) / cols + parameters * 2 * (rows - 1) / rows;
     return elements * 4 / (496e9 / 8);
   };
-  const double products = 65536.0 * (6 * (4 * 1024.0 * 256 * 256 + 2 * 1024.0 * 262144 + 2 * 256.0 * 256 * 256) + 1024.0 * 32768) * 3 / 512 / (22.5e12 / 2);
+  const double products =
+      65536.0 * (6 * (4 * 1024.0 * 256 * 256 + 2 * 1024.0 * 262144 + 2 * 256.0 * 256 * 256) + 1024.0 * 32768) * 3 /
+      512 / (22.5e12 / 2);
   double least = 1e300;
   std::int64_t best_rows = 0;
   for (std::int64_t rows = 2; rows <= 256; rows *= 2) {
@@ -219,7 +227,8 @@ TEST_CASE("the mesh for the 4.9B language model follows from the closed form of 
   CHECK(found.best().value.objective == doctest::Approx(least).epsilon(1e-6));
   const mtf::PlacementRules rules = found.best().rules();
   CHECK(rules.mesh.size(mtf::set_of(rules.axes_of(Name("batch")))) == best_rows);
-  for (const char* dim : {"heads", "d_ff", "vocab"}) CHECK(rules.mesh.size(mtf::set_of(rules.axes_of(Name(dim)))) == 512 / best_rows);
+  for (const char* dim : {"heads", "d_ff", "vocab"})
+    CHECK(rules.mesh.size(mtf::set_of(rules.axes_of(Name(dim)))) == 512 / best_rows);
   // That is the mesh which the paper chose, 16 x 32.
   CHECK(best_rows == 16);
   mtf::SearchOptions paper = options;

@@ -1,12 +1,12 @@
 // best_layout: the search while compiling, against the search at run time.
-#include <mtf/io/layout_report.hpp>
-#include <mtf/model.hpp>
-#include <mtf/tensor/best_layout.hpp>
+#include <string>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
-#include <string>
-#include <type_traits>
+#include <mtf/io/layout_report.hpp>
+#include <mtf/model.hpp>
+#include <mtf/tensor/best_layout.hpp>
 
 using namespace mtf::literals;
 
@@ -38,7 +38,9 @@ struct SlowRows : mtf::BestLayoutOptions {
 };
 struct Capped : mtf::BestLayoutOptions {
   static constexpr std::int64_t memory_cap = 800_KiB;
-  static constexpr double objective(const mtf::Cost& cost) { return mtf::value_of(cost, mtf::Objective::wire_bytes, {}); }
+  static constexpr double objective(const mtf::Cost& cost) {
+    return mtf::value_of(cost, mtf::Objective::wire_bytes, {});
+  }
 };
 struct OverBoth : mtf::BestLayoutOptions {
   static constexpr auto dims = mtf::names("batch", "hidden");
@@ -107,7 +109,8 @@ TEST_CASE("the layout found while compiling is the one found at run time") {
   };
   CHECK(text<Default>() == best(Grid<2, 4>::value(), {}));
   CHECK(text<OfSlowRows>() == best(Grid<2, 2>::value(), {.machine = SlowRows::machine}));
-  CHECK(text<OfCapped>() == best(Grid<2, 2>::value(), {.objective = mtf::Objective::wire_bytes, .memory_cap = Capped::memory_cap}));
+  CHECK(text<OfCapped>() ==
+        best(Grid<2, 2>::value(), {.objective = mtf::Objective::wire_bytes, .memory_cap = Capped::memory_cap}));
   CHECK(text<OfBoth>() == best(Grid<2, 2>::value(), {.dims = {"batch", "hidden"}, .several_axes = true}));
   CHECK(text<Indivisible>() == best(Grid<3, 5>::value(), {}));
   // The options make a difference.
@@ -116,9 +119,11 @@ TEST_CASE("the layout found while compiling is the one found at run time") {
 }
 
 TEST_CASE("the layout of a Transformer found while compiling is the one found at run time") {
-  const mtf::LayoutSearch found = mtf::search_layout(transformer, Grid<2, 2>::value(), {.dims = {"batch", "heads", "d_ff", "vocab"}});
+  const mtf::LayoutSearch found =
+      mtf::search_layout(transformer, Grid<2, 2>::value(), {.dims = {"batch", "heads", "d_ff", "vocab"}});
   CHECK(found.counts.candidates == 81);
   CHECK(text<OfTransformer>() == mtf::type_text(found.best().layout));
   CHECK(text<OfTransformer>() ==
-        "mtf::Layout<mtf::Split<\"vocab\", \"cols\">, mtf::Split<\"heads\", \"cols\">, mtf::Split<\"d_ff\", \"cols\">, mtf::Split<\"batch\", \"rows\">>");
+        "mtf::Layout<mtf::Split<\"vocab\", \"cols\">, mtf::Split<\"heads\", \"cols\">, mtf::Split<\"d_ff\", \"cols\">, "
+        "mtf::Split<\"batch\", \"rows\">>");
 }

@@ -1,23 +1,23 @@
 // mtf::bfloat16: conversions in both directions, and at the ends of the range.
-#include <mtf/core/element.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
+#include <doctest/doctest.h>
+
+#include <mtf/core/element.hpp>
+
 namespace {
 
-
-
 static_assert(sizeof(mtf::bfloat16) == 2 && std::is_trivially_copyable_v<mtf::bfloat16>);
-static_assert(mtf::element<mtf::bfloat16> && mtf::floating<mtf::bfloat16> && !mtf::floating<std::int32_t> && !mtf::floating<bool>);
+static_assert(mtf::element<mtf::bfloat16> && mtf::floating<mtf::bfloat16> && !mtf::floating<std::int32_t> &&
+              !mtf::floating<bool>);
 static_assert(std::is_same_v<mtf::computed<mtf::bfloat16>, float> && std::is_same_v<mtf::computed<double>, double>);
 static_assert(std::is_convertible_v<mtf::bfloat16, float> && !std::is_convertible_v<float, mtf::bfloat16>);
 static_assert(mtf::bfloat16(1.0F).bits == 0x3F80 && float(mtf::bfloat16(1.0F)) == 1.0F);
-static_assert(mtf::bfloat16(1).bits == 0x3F80 && mtf::bfloat16(-2.0).bits == 0xC000 && mtf::bfloat16(std::int64_t{3}).bits == 0x4040);
+static_assert(mtf::bfloat16(1).bits == 0x3F80 && mtf::bfloat16(-2.0).bits == 0xC000 &&
+              mtf::bfloat16(std::int64_t{3}).bits == 0x4040);
 static_assert(float(mtf::bfloat16(1.0F) + mtf::bfloat16(0.00390625F)) == 1.00390625F);  // the sum is a float
 
 float of_bits(std::uint32_t word) {
@@ -81,7 +81,7 @@ TEST_CASE("infinities, NaN, denormals, and what is too large") {
   CHECK(mtf::bfloat16(std::numeric_limits<float>::max()).bits == 0x7F80);
   CHECK(mtf::bfloat16(1e300).bits == 0x7F80);
   CHECK(mtf::bfloat16(-1e300).bits == 0xFF80);
-  CHECK(mtf::bfloat16(of_bits(0x7F7F7FFF)).bits == 0x7F7F);  // just below the tie with infinity
+  CHECK(mtf::bfloat16(of_bits(0x7F7F7FFF)).bits == 0x7F7F);                   // just below the tie with infinity
   CHECK(std::isnan(static_cast<float>(mtf::bfloat16(of_bits(0x7F800001)))));  // a NaN whose upper half looks infinite
   CHECK(std::isnan(static_cast<float>(mtf::bfloat16(std::numeric_limits<double>::quiet_NaN()))));
   CHECK(mtf::bfloat16(-0.0F).bits == 0x8000);

@@ -1,9 +1,10 @@
-// The concepts that generic code asks before it calls an operation: they answer, where the operation would stop the compiler.
+// The concepts that generic code asks before it calls an operation: they answer, where the operation would stop the
+// compiler.
 #include <cstdint>
 
-#include <mtf/mtf.hpp>
-
 #include <doctest/doctest.h>
+
+#include <mtf/mtf.hpp>
 
 namespace {
 
@@ -44,9 +45,9 @@ static_assert(!mtf::applicable<Mesh, RepeatedAxis>);
 static_assert(mtf::placeable<World>);
 static_assert(mtf::placeable<World, Batch, Hidden>);
 static_assert(mtf::placeable<World, Length, Io>);
-static_assert(!mtf::placeable<World, Batch, Heads>);     // both over rows
-static_assert(!mtf::placeable<World, OddBatch>);         // 63 in two parts
-static_assert(!mtf::placeable<World, Io, Hidden, Io>);   // one name twice
+static_assert(!mtf::placeable<World, Batch, Heads>);    // both over rows
+static_assert(!mtf::placeable<World, OddBatch>);        // 63 in two parts
+static_assert(!mtf::placeable<World, Io, Hidden, Io>);  // one name twice
 static_assert(mtf::placeable<OtherWorld, Batch, Heads>);
 
 // The dims of an operation.
@@ -78,9 +79,9 @@ static_assert(!mtf::contractible<mtf::DimList<Io>, Input, mtf::poisoned>);
 
 // A reshape.
 static_assert(mtf::reshapable<World, mtf::DimList<Io>, mtf::DimList<Heads, Width>>);
-static_assert(!mtf::reshapable<World, mtf::DimList<Io>, mtf::DimList<Hidden>>);         // another size
-static_assert(!mtf::reshapable<World, mtf::DimList<Io>, mtf::DimList<Heads, Batch>>);   // both over rows
-static_assert(mtf::reshapable<World, mtf::DimList<Length>, mtf::DimList<Hidden>>);      // known at run time
+static_assert(!mtf::reshapable<World, mtf::DimList<Io>, mtf::DimList<Hidden>>);        // another size
+static_assert(!mtf::reshapable<World, mtf::DimList<Io>, mtf::DimList<Heads, Batch>>);  // both over rows
+static_assert(mtf::reshapable<World, mtf::DimList<Length>, mtf::DimList<Hidden>>);     // known at run time
 
 // What generic code does with the answer.
 template <class X, class Y>

@@ -1,12 +1,12 @@
 // Plans of contractions: every einsum of two operands over a few dims, executed by naive loops.
-#include <mtf/plan/contraction.hpp>
-
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/plan/contraction.hpp>
 
 namespace {
 
@@ -53,8 +53,8 @@ std::vector<At> walk(const mtf::Loop& loop) {
   return result;
 }
 
-std::vector<std::int64_t> execute(const mtf::ContractionPlan& p, std::int64_t c_size, const std::vector<std::int64_t>& a,
-                                  const std::vector<std::int64_t>& b) {
+std::vector<std::int64_t> execute(const mtf::ContractionPlan& p, std::int64_t c_size,
+                                  const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
   std::vector<std::int64_t> c(static_cast<std::size_t>(c_size), 1000000);
   for (const At& batch : walk(p.batch)) {
     bool first = true;
@@ -77,8 +77,9 @@ std::vector<std::int64_t> execute(const mtf::ContractionPlan& p, std::int64_t c_
   return c;
 }
 
-std::vector<std::int64_t> naive(const std::vector<mtf::StridedDim>& dims, const mtf::StridedShape& c, const mtf::StridedShape& a,
-                                const mtf::StridedShape& b, const std::vector<std::int64_t>& x, const std::vector<std::int64_t>& y) {
+std::vector<std::int64_t> naive(const std::vector<mtf::StridedDim>& dims, const mtf::StridedShape& c,
+                                const mtf::StridedShape& a, const mtf::StridedShape& b,
+                                const std::vector<std::int64_t>& x, const std::vector<std::int64_t>& y) {
   std::vector<std::int64_t> result(static_cast<std::size_t>(size_of(c)));
   std::int64_t total = 1;
   for (const mtf::StridedDim& dim : dims) total *= dim.extent;
@@ -115,7 +116,8 @@ constexpr bool plain_product_is_one_gemm() {
   b.push_back({"k", 6, 5});
   b.push_back({"n", 5, 1});
   const auto plan = mtf::plan_contraction(c, a, b);
-  return plan.is_gemm && plan.m == 4 && plan.n == 5 && plan.k == 6 && plan.batch.dims.empty() && plan.summed.dims.empty() && plan.work() == 120;
+  return plan.is_gemm && plan.m == 4 && plan.n == 5 && plan.k == 6 && plan.batch.dims.empty() &&
+         plan.summed.dims.empty() && plan.work() == 120;
 }
 static_assert(plain_product_is_one_gemm());
 
@@ -136,7 +138,8 @@ TEST_CASE("names and einsum: every contraction of two operands over four dims ha
         std::vector<mtf::StridedDim> all, in_c, in_a, in_b;
         int rest = kind;
         for (int d = 0; d < dims; ++d, rest /= 4) {
-          const mtf::StridedDim dim{mtf::Name(names[static_cast<std::size_t>(d)]), 1 + static_cast<std::int64_t>(random() % 4), 1};
+          const mtf::StridedDim dim{mtf::Name(names[static_cast<std::size_t>(d)]),
+                                    1 + static_cast<std::int64_t>(random() % 4), 1};
           all.push_back(dim);
           if (rest % 4 != 3) in_c.push_back(dim);
           if (rest % 4 != 2) in_a.push_back(dim);
@@ -172,13 +175,15 @@ TEST_CASE("products of a Transformer are GEMMs whatever the operand order") {
   const auto d = [](const char* name, std::int64_t extent) { return mtf::StridedDim{name, extent, 1}; };
   const auto x = row_major({d("batch", 2), d("length", 3), d("model", 8)});
   SUBCASE("a dense layer joins batch and length") {
-    const auto plan = mtf::plan_contraction(row_major({d("batch", 2), d("length", 3), d("ff", 16)}), x, row_major({d("model", 8), d("ff", 16)}));
+    const auto plan = mtf::plan_contraction(row_major({d("batch", 2), d("length", 3), d("ff", 16)}), x,
+                                            row_major({d("model", 8), d("ff", 16)}));
     CHECK(plan.is_gemm);
     CHECK(plan.m == 6);
     CHECK(plan.batch.dims.empty());
   }
   SUBCASE("the gradient of its weights sums over both at once") {
-    const auto plan = mtf::plan_contraction(row_major({d("model", 8), d("ff", 16)}), x, row_major({d("batch", 2), d("length", 3), d("ff", 16)}));
+    const auto plan = mtf::plan_contraction(row_major({d("model", 8), d("ff", 16)}), x,
+                                            row_major({d("batch", 2), d("length", 3), d("ff", 16)}));
     CHECK(plan.is_gemm);
     CHECK(plan.k == 6);
     CHECK(plan.summed.dims.empty());

@@ -1,13 +1,14 @@
 // Counters of collectives.
-#include <mtf/runtime/counters.hpp>
+#include <string>
 
 #include <doctest/doctest.h>
 
-#include <string>
+#include <mtf/runtime/counters.hpp>
 
 namespace {
 
-mtf::CollectivePlan plan(mtf::Collective collective, mtf::AxisSet axes, std::int64_t count, mtf::ElementType type = mtf::ElementType::float32) {
+mtf::CollectivePlan plan(mtf::Collective collective, mtf::AxisSet axes, std::int64_t count,
+                         mtf::ElementType type = mtf::ElementType::float32) {
   return {.collective = collective, .axes = axes, .count = count, .type = type};
 }
 constexpr mtf::AxisSet rows = mtf::AxisSet::of(0);
@@ -27,9 +28,10 @@ TEST_CASE("the bytes on the wire are those of the best algorithm for each kind")
   using mtf::Collective;
   for (const std::int64_t size : {1, 2, 4, 7}) {
     const double share = static_cast<double>(size - 1) / static_cast<double>(size);
-    for (const auto& [collective, factor] : {Expected{Collective::all_reduce, 2 * share}, Expected{Collective::reduce_scatter, share},
-                                             Expected{Collective::all_gather, share}, Expected{Collective::all_to_all, share},
-                                             Expected{Collective::shift, 1}}) {
+    for (const auto& [collective, factor] :
+         {Expected{Collective::all_reduce, 2 * share}, Expected{Collective::reduce_scatter, share},
+          Expected{Collective::all_gather, share}, Expected{Collective::all_to_all, share},
+          Expected{Collective::shift, 1}}) {
       CAPTURE(std::string(mtf::name_of(collective)));
       CAPTURE(size);
       mtf::Counters counters;
@@ -57,7 +59,9 @@ TEST_CASE("totals are kept by kind and by axes") {
   CHECK(along(counters, rows).wire_bytes == doctest::Approx(30 * 4 + 8 * 4 / 2.0));
   CHECK(along(counters, rows | cols).bytes == 5);
   CHECK(along(counters, cols).count == 0);
-  CHECK(counters.sum([](const mtf::CollectiveTotals& t) { return t.collective == mtf::Collective::all_reduce; }).count == 3);
+  CHECK(
+      counters.sum([](const mtf::CollectiveTotals& t) { return t.collective == mtf::Collective::all_reduce; }).count ==
+      3);
   counters.reset();
   CHECK(counters.all().empty());
 }
@@ -87,8 +91,8 @@ TEST_CASE("the hash of the sequence tells order, kind, axes and count apart") {
 
 TEST_CASE("kinds, combinations and element types have names and sizes") {
   using mtf::Collective;
-  for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::all_to_all,
-                                Collective::broadcast, Collective::shift}) {
+  for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                Collective::all_to_all, Collective::broadcast, Collective::shift}) {
     CHECK_FALSE(mtf::name_of(kind).empty());
   }
   CHECK(mtf::bytes_of(mtf::element_type_of<float>::value) == sizeof(float));

@@ -1,9 +1,10 @@
-// What a program costs, counted without running it: in constant expressions, and for the published model sizes at run time.
-#include <mtf/model.hpp>
+// What a program costs, counted without running it: in constant expressions, and for the published model sizes at run
+// time.
+#include <string>
 
 #include <doctest/doctest.h>
 
-#include <string>
+#include <mtf/model.hpp>
 
 using namespace mtf::literals;
 
@@ -25,7 +26,8 @@ constexpr auto two_layers = [](auto& world) {
   sgd.apply(mtf::gradients_of_variables(world, loss), 0.1);
 };
 
-// The 2-D row of the table of two fully-connected layers: cols b dio / r forward (x needs no gradient), rows 2 dio dh / c.
+// The 2-D row of the table of two fully-connected layers: cols b dio / r forward (x needs no gradient), rows 2 dio dh /
+// c.
 constexpr mtf::Cost two_layers_cost = mtf::cost<Mesh, Layout>(two_layers);
 static_assert(two_layers_cost.elements("cols") == 64 * 1024 / 2);
 static_assert(two_layers_cost.collectives("cols") == 1);
@@ -38,7 +40,8 @@ static_assert(two_layers_cost.parameter_bytes == 2 * 1024 * 4096 / 4 * 4);
 static_assert(two_layers_cost.state_bytes == 0);
 // 2 products forward, 3 backward: dv, dh, dw.
 static_assert(two_layers_cost.multiply_adds() == 5LL * 32 * 1024 * 1024);
-static_assert(two_layers_cost.peak_memory() > two_layers_cost.persistent_memory() && two_layers_cost.peak_memory() <= 64_MiB);
+static_assert(two_layers_cost.peak_memory() > two_layers_cost.persistent_memory() &&
+              two_layers_cost.peak_memory() <= 64_MiB);
 static_assert(two_layers_cost.unused_rules() == 1, "the misspelt dim");
 
 using Dims = mtf::LanguageModelDims;
@@ -57,7 +60,8 @@ mtf::Cost paper_model(int size, std::string_view mesh, std::string_view layout) 
   return world.cost();
 }
 
-// The largest of them with 24 layers instead of 6, as types: a whole training step within the compilers' own limits of a constant expression.
+// The largest of them with 24 layers instead of 6, as types: a whole training step within the compilers' own limits of
+// a constant expression.
 struct FixedDims {
   struct Batch : mtf::Dim<"batch", 256> {
   } batch;
@@ -77,8 +81,8 @@ struct FixedDims {
   } vocab;
 };
 struct LargeMesh : mtf::Mesh<mtf::Axis<"rows", 16>, mtf::Axis<"cols", 32>> {};
-struct LargeLayout
-    : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">, mtf::Split<"vocab", "cols">> {};
+struct LargeLayout : mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"heads", "cols">, mtf::Split<"d_ff", "cols">,
+                                 mtf::Split<"vocab", "cols">> {};
 
 constexpr auto large_step = [](auto& world) {
   using World = std::remove_reference_t<decltype(world)>;
@@ -91,10 +95,12 @@ constexpr auto large_step = [](auto& world) {
 };
 
 constexpr mtf::Cost large_cost = mtf::cost<LargeMesh, LargeLayout>(large_step);
-// A layer: q, k, v and the output, two matrices of the feed-forward sublayer, two norms. Embedding and logits, positions, the last norm.
+// A layer: q, k, v and the output, two matrices of the feed-forward sublayer, two norms. Embedding and logits,
+// positions, the last norm.
 constexpr std::int64_t split_of_layer = 4LL * 1024 * 256 * 256 + 2LL * 1024 * 262144;
 static_assert(large_cost.parameters == 24 * (split_of_layer + 2 * 1024) + 2LL * 32768 * 1024 + 256 * 1024 + 1024);
-static_assert(large_cost.parameters_per_rank == 24 * (split_of_layer / 32 + 2 * 1024) + 2LL * 32768 / 32 * 1024 + 256 * 1024 + 1024);
+static_assert(large_cost.parameters_per_rank ==
+              24 * (split_of_layer / 32 + 2 * 1024) + 2LL * 32768 / 32 * 1024 + 256 * 1024 + 1024);
 static_assert(large_cost.state_bytes == 2 * 4 * large_cost.parameters_per_rank);
 static_assert(large_cost.elements("rows") == large_cost.parameters_per_rank);  // every gradient once
 // 4 layers + 2 of an activation, and three small ones of the split softmax.
@@ -147,7 +153,10 @@ TEST_CASE("parameters of the paper's other sizes") {
 
 TEST_CASE("a dry run refuses what a world refuses, by name") {
   using World = mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout>;
-  CHECK_THROWS_WITH_AS(World({.mesh = "rows:2", .layout = "batch:cols"}), doctest::Contains("\"cols\""), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(paper_model(0, "rows:512", "batch:rows"), doctest::Contains("\"batch\" has extent 256"), mtf::plan_error);
-  CHECK_THROWS_WITH_AS(paper_model(0, "rows:2", "batch:rows;d_ff:rows"), doctest::Contains("both split over axis \"rows\""), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(World({.mesh = "rows:2", .layout = "batch:cols"}), doctest::Contains("\"cols\""),
+                       mtf::plan_error);
+  CHECK_THROWS_WITH_AS(paper_model(0, "rows:512", "batch:rows"), doctest::Contains("\"batch\" has extent 256"),
+                       mtf::plan_error);
+  CHECK_THROWS_WITH_AS(paper_model(0, "rows:2", "batch:rows;d_ff:rows"),
+                       doctest::Contains("both split over axis \"rows\""), mtf::plan_error);
 }

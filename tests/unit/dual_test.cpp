@@ -1,12 +1,12 @@
 // Dual numbers against central differences, and the conventions at ties, at zero and for NaN.
-#include <mtf/core/dual.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+
+#include <doctest/doctest.h>
+
+#include <mtf/core/dual.hpp>
 
 namespace {
 
@@ -34,13 +34,14 @@ void compare(const char* name, const F& f, double x, double y) {
 constexpr bool arithmetic_is_constant() {
   const Dual x(3, 1);
   const Dual y = x * x - 2 / x + x;  // slope 2x + 2/x^2 + 1
-  return y.value > 11.33 && y.value < 11.34 && y.slope > 7.22 && y.slope < 7.23 && max(x, Dual(2)).slope == 1 && abs(-x).slope == 1;
+  return y.value > 11.33 && y.value < 11.34 && y.slope > 7.22 && y.slope < 7.23 && max(x, Dual(2)).slope == 1 &&
+         abs(-x).slope == 1;
 }
 static_assert(arithmetic_is_constant());
 
 constexpr bool square_root_is_constant() {
-  return mtf::sqrt(0.0) == 0 && mtf::sqrt(1.0) == 1 && mtf::sqrt(4.0) == 2 && mtf::sqrt(1e-10) > 0.99999999999e-5 && mtf::sqrt(1e-10) < 1.00000000001e-5 &&
-         mtf::sqrt(2.0F) > 1.41421F && mtf::sqrt(2.0F) < 1.41422F;
+  return mtf::sqrt(0.0) == 0 && mtf::sqrt(1.0) == 1 && mtf::sqrt(4.0) == 2 && mtf::sqrt(1e-10) > 0.99999999999e-5 &&
+         mtf::sqrt(1e-10) < 1.00000000001e-5 && mtf::sqrt(2.0F) > 1.41421F && mtf::sqrt(2.0F) < 1.41422F;
 }
 static_assert(square_root_is_constant());
 
@@ -52,7 +53,8 @@ TEST_CASE("duals in constant expressions") {
 }
 
 TEST_CASE("the square root of constants is that of the machine") {
-  constexpr double roots[] = {mtf::sqrt(2.0), mtf::sqrt(3.0), mtf::sqrt(1e300), mtf::sqrt(1e-300), mtf::sqrt(0.5), mtf::sqrt(12345.678)};
+  constexpr double roots[] = {mtf::sqrt(2.0),    mtf::sqrt(3.0), mtf::sqrt(1e300),
+                              mtf::sqrt(1e-300), mtf::sqrt(0.5), mtf::sqrt(12345.678)};
   const double squares[] = {2.0, 3.0, 1e300, 1e-300, 0.5, 12345.678};
   for (int i = 0; i < 6; ++i) CHECK(roots[i] == doctest::Approx(std::sqrt(squares[i])).epsilon(1e-15));
   CHECK(std::isnan(mtf::sqrt(-1.0)));

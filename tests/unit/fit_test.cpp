@@ -1,9 +1,9 @@
 // The fits of bench/calibrate: exact where the model holds, least where it does not, never negative.
 #include "../../bench/calibrate/fit.hpp"
 
-#include <doctest/doctest.h>
-
 #include <random>
+
+#include <doctest/doctest.h>
 
 namespace {
 
@@ -50,7 +50,8 @@ TEST_CASE("of a model that does not hold, no neighbour in the quadrant is better
     const double best = squares(points, found);
     for (const double da : {-1e-3, 0.0, 1e-3}) {
       for (const double db : {-1e-3, 0.0, 1e-3}) {
-        const Fit other{std::max(found.a * (1 + da) + (found.a == 0 ? da : 0), 0.0), std::max(found.b * (1 + db) + (found.b == 0 ? db : 0), 0.0)};
+        const Fit other{std::max(found.a * (1 + da) + (found.a == 0 ? da : 0), 0.0),
+                        std::max(found.b * (1 + db) + (found.b == 0 ? db : 0), 0.0)};
         CHECK(squares(points, other) >= best * (1 - 1e-12));
       }
     }

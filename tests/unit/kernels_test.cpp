@@ -1,10 +1,4 @@
 // Kernels of the default space on odd strides and on sizes around those of their chunks.
-#include <mtf/kernels/contract.hpp>
-#include <mtf/kernels/elementwise.hpp>
-#include <mtf/kernels/reduce.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +6,12 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/kernels/contract.hpp>
+#include <mtf/kernels/elementwise.hpp>
+#include <mtf/kernels/reduce.hpp>
 
 namespace {
 
@@ -57,8 +57,9 @@ void check_map(std::int64_t rows, std::int64_t columns, Strides x, Strides y) {
   bool right = out.front() == T(77) && out.back() == T(77);  // nothing beside the output is written
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) {
-      right = right && out[static_cast<std::size_t>(1 + r * columns + c)] == Weighted{}(a[static_cast<std::size_t>(r * x.row + c * x.column)],
-                                                                                        b[static_cast<std::size_t>(r * y.row + c * y.column)]);
+      right = right && out[static_cast<std::size_t>(1 + r * columns + c)] ==
+                           Weighted{}(a[static_cast<std::size_t>(r * x.row + c * x.column)],
+                                      b[static_cast<std::size_t>(r * y.row + c * y.column)]);
     }
   }
   CAPTURE(rows);
@@ -76,7 +77,8 @@ T combined(Combine how, T a, T b) {
 
 /// [outer, middle, inner] reduced over the dims marked, at strides of a larger array.
 template <class T>
-void check_reduce(std::int64_t outer, std::int64_t middle, std::int64_t inner, unsigned reduced, Combine how, bool nan = false) {
+void check_reduce(std::int64_t outer, std::int64_t middle, std::int64_t inner, unsigned reduced, Combine how,
+                  bool nan = false) {
   const std::int64_t extents[3] = {outer, middle, inner};
   const std::int64_t strides[3] = {middle * inner, inner, 1};
   auto in = numbers<T>(outer * middle * inner, 3);
@@ -104,11 +106,13 @@ void check_reduce(std::int64_t outer, std::int64_t middle, std::int64_t inner, u
     std::int64_t at = 0;
     for (int d = 0; d < 3; ++d) at += i / strides[d] % extents[d] * mtf::stride_of(to, names[d]);
     const auto n = static_cast<std::size_t>(at);
-    expected[n] = seen[n] ? combined(how, expected[n], in[static_cast<std::size_t>(i)]) : in[static_cast<std::size_t>(i)];
+    expected[n] =
+        seen[n] ? combined(how, expected[n], in[static_cast<std::size_t>(i)]) : in[static_cast<std::size_t>(i)];
     seen[n] = true;
   }
   bool right = out.back() == T(77);
-  for (std::size_t i = 0; i < expected.size(); ++i) right = right && (out[i] == expected[i] || (out[i] != out[i] && expected[i] != expected[i]));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    right = right && (out[i] == expected[i] || (out[i] != out[i] && expected[i] != expected[i]));
   CAPTURE(outer);
   CAPTURE(middle);
   CAPTURE(inner);
@@ -177,7 +181,8 @@ TEST_CASE("the gradient of map is dy times the slope in one argument") {
       mtf::kernels::execute(Space(), plan, product, dx.data(), dy.data(), x.data(), y.data());
       Space().fence();
       bool right = true;
-      for (std::size_t i = 0; i < dx.size(); ++i) right = right && dx[i] == dy[i] * (which == 0 ? y[i] * y[i] : 2 * x[i] * y[i]);
+      for (std::size_t i = 0; i < dx.size(); ++i)
+        right = right && dx[i] == dy[i] * (which == 0 ? y[i] * y[i] : 2 * x[i] * y[i]);
       CHECK(right);
     }
   }
@@ -301,7 +306,8 @@ TEST_CASE("contraction: BLAS, loops and integers agree with naive loops") {
                 auto vb = numbers<T>(k * n * l, 2);
                 std::vector<T> vc(static_cast<std::size_t>(x * m * n + 1), T(77));
                 // What was in the output before must not matter.
-                if constexpr (std::is_floating_point_v<T>) std::fill(vc.begin(), vc.end() - 1, std::numeric_limits<T>::quiet_NaN());
+                if constexpr (std::is_floating_point_v<T>)
+                  std::fill(vc.begin(), vc.end() - 1, std::numeric_limits<T>::quiet_NaN());
                 const auto plan = mtf::plan_contraction(c, a, b);
                 mtf::kernels::execute(Space(), plan, vc.data(), va.data(), vb.data());
                 Space().fence();

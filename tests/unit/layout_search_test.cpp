@@ -1,16 +1,16 @@
-// The search of layouts: its legality against what a dry run refuses, its answer against plain enumeration, and against the known costs of
-// two fully-connected layers and of the Transformer's layouts.
-#include <mtf/io/layout_report.hpp>
-#include <mtf/model.hpp>
-
-#include <doctest/doctest.h>
-
+// The search of layouts: its legality against what a dry run refuses, its answer against plain enumeration, and against
+// the known costs of two fully-connected layers and of the Transformer's layouts.
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/io/layout_report.hpp>
+#include <mtf/model.hpp>
 
 namespace {
 
@@ -36,7 +36,8 @@ mtf::MeshValue mesh_of(std::initializer_list<std::int64_t> sizes) {
 }
 
 /// Every assignment of a set of axes to each dim, in no clever order.
-void each_assignment(const std::vector<Name>& dims, const mtf::MeshValue& mesh, bool several, const std::function<void(const mtf::LayoutValue&)>& visit) {
+void each_assignment(const std::vector<Name>& dims, const mtf::MeshValue& mesh, bool several,
+                     const std::function<void(const mtf::LayoutValue&)>& visit) {
   std::vector<mtf::AxisSet> sets{{}};
   for (std::uint32_t bits = 1; bits < 1U << mesh.rank(); ++bits) {
     if (several || (bits & (bits - 1)) == 0) sets.push_back({bits});
@@ -90,13 +91,15 @@ void check_against_enumeration(const Step& step, const mtf::MeshValue& mesh, con
   std::vector<double> objectives;
   double legal = 0;
   double candidates = 0;
-  each_assignment(dims_of(mtf::survey_step(step, mesh)), mesh, options.several_axes, [&](const mtf::LayoutValue& layout) {
-    ++candidates;
-    mtf::Cost cost;
-    if (!cost_of(step, mesh, layout, cost)) return;
-    ++legal;
-    if (cost.peak_memory() <= options.memory_cap) objectives.push_back(mtf::value_of(cost, options.objective, options.machine));
-  });
+  each_assignment(dims_of(mtf::survey_step(step, mesh)), mesh, options.several_axes,
+                  [&](const mtf::LayoutValue& layout) {
+                    ++candidates;
+                    mtf::Cost cost;
+                    if (!cost_of(step, mesh, layout, cost)) return;
+                    ++legal;
+                    if (cost.peak_memory() <= options.memory_cap)
+                      objectives.push_back(mtf::value_of(cost, options.objective, options.machine));
+                  });
   std::sort(objectives.begin(), objectives.end());
   CHECK(found.counts.candidates == candidates);
   CHECK(found.counts.legal == legal);
@@ -152,8 +155,11 @@ struct Random {
     if ((pieces & 2U) != 0) loss = loss + mtf::reduce_mean(mtf::softmax<H>(y) * y);
     if ((pieces & 4U) != 0) loss = loss + mtf::reduce_mean(mtf::einsum<I, O>(x, y, u));
     if ((pieces & 8U) != 0) loss = loss + mtf::reduce_max(mtf::reduce_sum<B>(x));
-    if ((pieces & 16U) != 0) loss = loss + mtf::reduce_mean(mtf::square(mtf::reshape(y, K{batch * hidden}) + mtf::ones<float>(world, K{batch * hidden})));
-    if ((pieces & 32U) != 0) loss = loss + mtf::reduce_mean(mtf::square(mtf::rename<H, J>(y) + mtf::ones<float>(world, J{hidden})));
+    if ((pieces & 16U) != 0)
+      loss = loss + mtf::reduce_mean(
+                        mtf::square(mtf::reshape(y, K{batch * hidden}) + mtf::ones<float>(world, K{batch * hidden})));
+    if ((pieces & 32U) != 0)
+      loss = loss + mtf::reduce_mean(mtf::square(mtf::rename<H, J>(y) + mtf::ones<float>(world, J{hidden})));
     if ((pieces & 64U) != 0) loss = loss + mtf::reduce_mean(mtf::square(mtf::einsum<I, H>(x, y) + w));
     auto [dw, dx] = mtf::gradients(loss, w, x);
     w.assign_sub(dw);
@@ -285,7 +291,9 @@ TEST_CASE("no layout of a step undercuts its lower bound") {
 
 TEST_CASE("what is illegal is said by name") {
   const mtf::LayoutSearch found = mtf::search_layout(Many{8, 10, 4}, mesh_of({4}));
-  const auto says = [&](const std::string& reason) { return std::find(found.reasons.begin(), found.reasons.end(), reason) != found.reasons.end(); };
+  const auto says = [&](const std::string& reason) {
+    return std::find(found.reasons.begin(), found.reasons.end(), reason) != found.reasons.end();
+  };
   CHECK(says("dim \"w\" cannot be split: convolution needs it whole"));
   CHECK(says("dim \"j\" cannot be split: halo_exchange needs it whole"));
   CHECK(says("dim \"s\" has extent 10: axis \"rows\" of size 4 does not divide it"));
@@ -294,7 +302,8 @@ TEST_CASE("what is illegal is said by name") {
   CHECK(says("dims \"i\" and \"o\" meet in variable: no axis may split both"));
   // k has the extents 40 and 20, of which 8 divides one.
   const mtf::LayoutSearch eight = mtf::search_layout(Many{8, 10, 4}, mesh_of({8}));
-  CHECK(std::find(eight.reasons.begin(), eight.reasons.end(), "dim \"k\" has extents 40, 20: axis \"rows\" of size 8 does not divide all of them") !=
+  CHECK(std::find(eight.reasons.begin(), eight.reasons.end(),
+                  "dim \"k\" has extents 40, 20: axis \"rows\" of size 8 does not divide all of them") !=
         eight.reasons.end());
 }
 
@@ -328,15 +337,19 @@ TEST_CASE("branch and bound finds what an exhaustive search finds, for any value
     options.several_axes = below(2) == 0;
     const mtf::LayoutSpace space(survey, none.mesh, options);
     const double weight = below(3) * 0.2;
-    // Products as they are, and something more that the bound does not know, which depends on the layout in no particular way.
-    const auto products = [](const mtf::LowerBound& least) { return least.products.empty() ? 0.0 : static_cast<double>(least.products[0].multiply_adds); };
+    // Products as they are, and something more that the bound does not know, which depends on the layout in no
+    // particular way.
+    const auto products = [](const mtf::LowerBound& least) {
+      return least.products.empty() ? 0.0 : static_cast<double>(least.products[0].multiply_adds);
+    };
     const auto bound = [&](const mtf::Splits&, const mtf::LowerBound& least) { return products(least); };
     const auto value = [&](const mtf::Splits& splits) {
       const mtf::LowerBound exact = space.bound(survey, splits);
       std::uint64_t hash = 1;
       for (const mtf::AxisSet axes : splits) hash = hash * 31 + axes.bits;
       const double more = static_cast<double>(hash * 2654435761U % 1000) * weight;
-      return mtf::Evaluation{products(exact) + more, exact.persistent + static_cast<std::int64_t>(hash % 64), hash % 11 == 0};
+      return mtf::Evaluation{products(exact) + more, exact.persistent + static_cast<std::int64_t>(hash % 64),
+                             hash % 11 == 0};
     };
     const std::int64_t cap = below(3) == 0 ? 300 : std::numeric_limits<std::int64_t>::max();
     mtf::Ranking pruned;
@@ -407,8 +420,8 @@ TEST_CASE("the search finds what enumeration finds for random programs") {
 }
 
 TEST_CASE("two fully-connected layers: the batch or the hidden layer is split, as the slices are large") {
-  // Products and wires only. Then comm/comp of batch:all is n/b, of hidden:all n/dh: one multiply-add takes one unit, one float on the wire
-  // some more, and everything else nothing. The allreduces move 2 (n-1)/n of their payload.
+  // Products and wires only. Then comm/comp of batch:all is n/b, of hidden:all n/dh: one multiply-add takes one unit,
+  // one float on the wire some more, and everything else nothing. The allreduces move 2 (n-1)/n of their payload.
   mtf::SearchOptions options;
   options.machine.float_multiply_adds_per_second = 1;
   options.machine.bytes_per_second = 1e300;
@@ -425,14 +438,18 @@ TEST_CASE("two fully-connected layers: the batch or the hidden layer is split, a
     const std::int64_t h = 576 - b;
     const mtf::FoundLayout found = best(b, h, {8});
     const double payload = static_cast<double>(2 * io * std::min(b, h));
-    CHECK(found.value.objective == doctest::Approx(static_cast<double>(6 * b * io * h / 8) + 8 * payload * 2 * 7 / 8).epsilon(1e-9));
+    CHECK(found.value.objective ==
+          doctest::Approx(static_cast<double>(6 * b * io * h / 8) + 8 * payload * 2 * 7 / 8).epsilon(1e-9));
   }
 
   // In two dims the payloads are 2 b dio / r over cols and 2 dio dh / c over rows. Over all meshes of 64 processors:
-  for (const auto& [b, h] : {std::pair<std::int64_t, std::int64_t>{256, 4096}, {4096, 256}, {1024, 1024}, {128, 8192}}) {
+  for (const auto& [b, h] :
+       {std::pair<std::int64_t, std::int64_t>{256, 4096}, {4096, 256}, {1024, 1024}, {128, 8192}}) {
     const auto seconds = [&](std::int64_t rows, std::int64_t cols) {
-      const double over_cols = static_cast<double>(2 * b * io / rows) * 2 * static_cast<double>(cols - 1) / static_cast<double>(cols);
-      const double over_rows = static_cast<double>(2 * io * h / cols) * 2 * static_cast<double>(rows - 1) / static_cast<double>(rows);
+      const double over_cols =
+          static_cast<double>(2 * b * io / rows) * 2 * static_cast<double>(cols - 1) / static_cast<double>(cols);
+      const double over_rows =
+          static_cast<double>(2 * io * h / cols) * 2 * static_cast<double>(rows - 1) / static_cast<double>(rows);
       return static_cast<double>(6 * b * io * h / (rows * cols)) + 8 * (over_cols + over_rows);
     };
     std::int64_t best_rows = 1;
@@ -487,12 +504,15 @@ TEST_CASE("where nothing is legal one exception lists every reason") {
   CHECK(capped.find("dim \"b\" has extent 16: axis \"cols\" of size 3 does not divide it") != std::string::npos);
   CHECK(capped.find("dims \"b\" and \"h\" meet in einsum") != std::string::npos);
   // The smallest peak is named, and is one that the search finds as such.
-  const mtf::FoundLayout least = mtf::search_layout(step, mesh_of({2, 3}), {.objective = mtf::Objective::peak_memory}).best();
-  CHECK(capped.find("the smallest peak is " + std::to_string(least.value.memory) + " bytes, under " + text(least.layout)) != std::string::npos);
+  const mtf::FoundLayout least =
+      mtf::search_layout(step, mesh_of({2, 3}), {.objective = mtf::Objective::peak_memory}).best();
+  CHECK(capped.find("the smallest peak is " + std::to_string(least.value.memory) + " bytes, under " +
+                    text(least.layout)) != std::string::npos);
 
   const std::string fixed = message({.fixed = "b:rows;h:rows;i:cols;z:cols;b:cols;o:planes"});
-  for (const char* part : {"dims \"h\" and \"b\" meet in einsum", "dim \"i\" has extent 64", "names a dim that the step does not have", "two layout rules name the same dim",
-                           "\"planes\""}) {
+  for (const char* part :
+       {"dims \"h\" and \"b\" meet in einsum", "dim \"i\" has extent 64", "names a dim that the step does not have",
+        "two layout rules name the same dim", "\"planes\""}) {
     CAPTURE(part);
     CHECK(fixed.find(part) != std::string::npos);
   }
@@ -501,17 +521,22 @@ TEST_CASE("where nothing is legal one exception lists every reason") {
   CHECK(message({.fixed = "b"}).find("cannot be read") != std::string::npos);
   CHECK_THROWS_WITH_AS((void)mtf::search(step, 0), doctest::Contains("0 processors"), mtf::plan_error);
   // A step that is wrong without any rule says so itself.
-  CHECK_THROWS_WITH_AS((void)mtf::search_layout([](auto& world) { (void)(mtf::placeholder<float>(world, B{2}) + mtf::placeholder<float>(world, B{3})); }, mesh_of({2})),
-                       doctest::Contains("two extents"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(
+      (void)mtf::search_layout(
+          [](auto& world) { (void)(mtf::placeholder<float>(world, B{2}) + mtf::placeholder<float>(world, B{3})); },
+          mesh_of({2})),
+      doctest::Contains("two extents"), mtf::plan_error);
 }
 
 TEST_CASE("fixed rules, dims and axes to consider") {
   const TwoLayers step{16, 64, 64};
   const mtf::LayoutSearch fixed = mtf::search_layout(step, mesh_of({2, 2}), {.fixed = "b:cols"});
   for (const mtf::FoundLayout& found : fixed.layouts) CHECK(text(found.layout).find("b:cols") != std::string::npos);
-  // In the order of the rule, also against that of the mesh; an optional rule for an axis that is not there leaves the dim free.
+  // In the order of the rule, also against that of the mesh; an optional rule for an axis that is not there leaves the
+  // dim free.
   CHECK(text(mtf::search_layout(step, mesh_of({2, 2}), {.fixed = "b:cols,rows"}).best().layout) == "\"b:cols,rows\"");
-  CHECK(text(mtf::search_layout(step, mesh_of({2, 2}), {.dims = {"h"}, .fixed = "h:planes?;b:rows"}).best().layout).find("h:cols") != std::string::npos);
+  CHECK(text(mtf::search_layout(step, mesh_of({2, 2}), {.dims = {"h"}, .fixed = "h:planes?;b:rows"}).best().layout)
+            .find("h:cols") != std::string::npos);
   const mtf::LayoutSearch only = mtf::search_layout(step, mesh_of({2, 2}), {.dims = {"h"}, .axes = {"cols"}});
   CHECK(only.counts.candidates == 2);
   CHECK(text(only.best().layout) == "\"h:cols\"");
@@ -529,7 +554,8 @@ TEST_CASE("runners-up say what they lose by, in numbers that add up") {
     // The largest term, so at least its share of all that grew.
     CHECK(loser.loses_by.difference * 32 >= loser.value.objective - found.best().value.objective);
   }
-  const mtf::FoundLayout& unsplit = *std::find_if(found.layouts.begin(), found.layouts.end(), [](const mtf::FoundLayout& l) { return l.layout.rules.empty(); });
+  const mtf::FoundLayout& unsplit = *std::find_if(found.layouts.begin(), found.layouts.end(),
+                                                  [](const mtf::FoundLayout& l) { return l.layout.rules.empty(); });
   CHECK(unsplit.loses_by.work == "contract");
   CHECK(unsplit.loses_by.amount == 8 * unsplit.loses_by.other_amount);
   const std::string report = mtf::report(found);

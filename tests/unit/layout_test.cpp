@@ -1,11 +1,11 @@
 // Layouts: as types and as text the same rules, the same placements and the same faults.
-#include <mtf/core/placement.hpp>
-
-#include <doctest/doctest.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/core/placement.hpp>
 
 namespace {
 
@@ -15,14 +15,17 @@ constexpr mtf::MeshValue mesh = Mesh::value();
 bool equal(const mtf::LayoutValue& a, const mtf::LayoutValue& b) {
   if (a.rules.size() != b.rules.size()) return false;
   for (int i = 0; i < a.rules.size(); ++i) {
-    if (!(a.rules[i].dim == b.rules[i].dim && a.rules[i].axes == b.rules[i].axes && a.rules[i].optional == b.rules[i].optional)) return false;
+    if (!(a.rules[i].dim == b.rules[i].dim && a.rules[i].axes == b.rules[i].axes &&
+          a.rules[i].optional == b.rules[i].optional))
+      return false;
   }
   return true;
 }
 bool equal(const mtf::Violations& a, const mtf::Violations& b) {
   if (a.size() != b.size()) return false;
   for (int i = 0; i < a.size(); ++i) {
-    if (!mtf::same_facts(a[i], b[i]) || a[i].position != b[i].position || a[i].other_position != b[i].other_position) return false;
+    if (!mtf::same_facts(a[i], b[i]) || a[i].position != b[i].position || a[i].other_position != b[i].other_position)
+      return false;
   }
   return true;
 }
@@ -58,14 +61,16 @@ mtf::PlacementRules same(std::string_view text, int violated = 0) {
 constexpr bool resolves_in_constant_expressions() {
   mtf::Violations violations;
   const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows", "cols">>::value(), mesh, violations);
-  return violations.empty() && rules.axes_of("batch").size() == 2 && rules.axes_of("batch")[1] == 1 && rules.axes_of("x").empty();
+  return violations.empty() && rules.axes_of("batch").size() == 2 && rules.axes_of("batch")[1] == 1 &&
+         rules.axes_of("x").empty();
 }
 static_assert(resolves_in_constant_expressions());
 
 constexpr bool text_is_read_in_constant_expressions() {
   mtf::Violations violations;
   const mtf::LayoutValue layout = mtf::parse_layout("batch:rows;d_ff:cols,rows?", violations);
-  return violations.empty() && layout.rules.size() == 2 && layout.rules[1].optional && !layout.rules[0].optional && layout.rules[1].axes.size() == 2;
+  return violations.empty() && layout.rules.size() == 2 && layout.rules[1].optional && !layout.rules[0].optional &&
+         layout.rules[1].axes.size() == 2;
 }
 static_assert(text_is_read_in_constant_expressions());
 
@@ -93,11 +98,16 @@ TEST_CASE("a layout as a type and as text") {
 
 TEST_CASE("an optional rule does nothing on a mesh without its axes") {
   using mtf::Split;
-  const auto rules = same<mtf::Layout<mtf::optional_rule<Split<"batch", "depth">>, mtf::optional_rule<Split<"io", "rows">>>>("batch:depth?;io:rows?");
+  const auto rules =
+      same<mtf::Layout<mtf::optional_rule<Split<"batch", "depth">>, mtf::optional_rule<Split<"io", "rows">>>>(
+          "batch:depth?;io:rows?");
   CHECK(rules.axes_of("batch").empty());
   CHECK(rules.axes_of("io").size() == 1);
   // A later rule for the dim of one that does nothing is no second rule.
-  CHECK(same<mtf::Layout<mtf::optional_rule<Split<"batch", "depth">>, Split<"batch", "rows">>>("batch:depth?;batch:rows").axes_of("batch").size() == 1);
+  CHECK(
+      same<mtf::Layout<mtf::optional_rule<Split<"batch", "depth">>, Split<"batch", "rows">>>("batch:depth?;batch:rows")
+          .axes_of("batch")
+          .size() == 1);
 }
 
 TEST_CASE("faults of a layout are found alike in types and text, all at once") {
@@ -106,7 +116,8 @@ TEST_CASE("faults of a layout are found alike in types and text, all at once") {
   same<Layout<Split<"batch", "depth">>>("batch:depth", 1);
   same<Layout<Split<"batch", "rows">, Split<"batch", "cols">>>("batch:rows;batch:cols", 1);
   same<Layout<Split<"batch", "rows", "rows">>>("batch:rows,rows", 1);
-  using All = Layout<Split<"batch", "depth", "width">, Split<"hidden", "rows">, Split<"hidden", "cols">, Split<"io", "cols", "cols">>;
+  using All = Layout<Split<"batch", "depth", "width">, Split<"hidden", "rows">, Split<"hidden", "cols">,
+                     Split<"io", "cols", "cols">>;
   same<All>("batch:depth,width;hidden:rows;hidden:cols;io:cols,cols", 4);
   mtf::Violations found;
   (void)mtf::resolve(All::value(), mesh, found);
@@ -124,7 +135,8 @@ TEST_CASE("faults of a layout are found alike in types and text, all at once") {
 }
 
 TEST_CASE("a layout text that cannot be read") {
-  for (const char* text : {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,b,c,d,e,f,g"}) {
+  for (const char* text :
+       {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,b,c,d,e,f,g"}) {
     CAPTURE(text);
     mtf::Violations violations;
     CHECK(mtf::parse_layout(text, violations).rules.size() == 0);
@@ -150,8 +162,11 @@ TEST_CASE("a layout text that cannot be read") {
 
 TEST_CASE("uneven, empty, one: faults of a tensor are listed all at once") {
   mtf::Violations none;
-  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">, mtf::Split<"io", "cols", "rows">>::value(), mesh, none);
-  const auto found = mtf::check(rules, shape({{"batch", 3}, {"hidden", 4}, {"io", 12}, {"free", 1}, {"free", 1}}), true);
+  const auto rules = mtf::resolve(
+      mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">, mtf::Split<"io", "cols", "rows">>::value(),
+      mesh, none);
+  const auto found =
+      mtf::check(rules, shape({{"batch", 3}, {"hidden", 4}, {"io", 12}, {"free", 1}, {"free", 1}}), true);
   REQUIRE(found.size() == 5);
   CHECK(found[0].fault == mtf::Fault::indivisible_extent);
   CHECK(found[0].dim == mtf::Name("batch"));
@@ -172,8 +187,11 @@ TEST_CASE("uneven, empty, one: faults of a tensor are listed all at once") {
 
 TEST_CASE("faults of a union") {
   mtf::Violations none;
-  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">>::value(), mesh, none);
-  SUBCASE("a name may recur with one extent") { CHECK(mtf::check(rules, shape({{"batch", 2}, {"io", 3}, {"batch", 2}}), false).empty()); }
+  const auto rules =
+      mtf::resolve(mtf::Layout<mtf::Split<"batch", "rows">, mtf::Split<"hidden", "rows">>::value(), mesh, none);
+  SUBCASE("a name may recur with one extent") {
+    CHECK(mtf::check(rules, shape({{"batch", 2}, {"io", 3}, {"batch", 2}}), false).empty());
+  }
   SUBCASE("but not with two") {
     const auto found = mtf::check(rules, shape({{"io", 3}, {"batch", 2}, {"io", 4}}), false);
     REQUIRE(found.size() == 1);
@@ -225,8 +243,9 @@ TEST_CASE("a tensor has at most 12 dims, an operation 24") {
 
 TEST_CASE("every fault has a sentence that says the way out") {
   using mtf::Fault;
-  for (const Fault fault : {Fault::axis_used_twice, Fault::unknown_axis, Fault::repeated_rule, Fault::repeated_axis, Fault::indivisible_extent,
-                            Fault::empty_dim, Fault::repeated_dim, Fault::unequal_extents, Fault::missing_dim, Fault::too_many_dims, Fault::malformed_layout}) {
+  for (const Fault fault : {Fault::axis_used_twice, Fault::unknown_axis, Fault::repeated_rule, Fault::repeated_axis,
+                            Fault::indivisible_extent, Fault::empty_dim, Fault::repeated_dim, Fault::unequal_extents,
+                            Fault::missing_dim, Fault::too_many_dims, Fault::malformed_layout}) {
     CHECK(mtf::sentence(fault).size() > 20);
     CHECK((fault == Fault::too_many_dims || mtf::sentence(fault).find(';') != std::string_view::npos));
   }

@@ -1,13 +1,13 @@
 // Plans of loops: collapsing, copies, packing, reductions, executed by naive loops.
-#include <mtf/plan/loop.hpp>
-
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/plan/loop.hpp>
 
 namespace {
 
@@ -20,7 +20,8 @@ Offsets walk(const mtf::Loop& loop) {
     std::vector<std::int64_t> at(static_cast<std::size_t>(loop.operands));
     std::int64_t rest = i;
     for (int d = loop.dims.size() - 1; d >= 0; --d) {
-      for (int o = 0; o < loop.operands; ++o) at[static_cast<std::size_t>(o)] += rest % loop.dims[d].extent * loop.dims[d].strides[o];
+      for (int o = 0; o < loop.operands; ++o)
+        at[static_cast<std::size_t>(o)] += rest % loop.dims[d].extent * loop.dims[d].strides[o];
       rest /= loop.dims[d].extent;
     }
     result.push_back(at);
@@ -72,8 +73,8 @@ constexpr bool collapses_a_matrix() {
   loop.dims.push_back({4, {2, 1}});
   loop.dims.push_back({2, {1, 0}});
   const mtf::Loop result = mtf::collapse(loop);
-  return result.dims.size() == 2 && result.dims[0].extent == 12 && result.dims[0].strides[0] == 2 && result.dims[0].strides[1] == 1 &&
-         result.dims[1].extent == 2 && result.dims[1].strides[1] == 0;
+  return result.dims.size() == 2 && result.dims[0].extent == 12 && result.dims[0].strides[0] == 2 &&
+         result.dims[0].strides[1] == 1 && result.dims[1].extent == 2 && result.dims[1].strides[1] == 0;
 }
 static_assert(collapses_a_matrix());
 
@@ -136,7 +137,8 @@ TEST_CASE("packing gathers the part of each member, unpacking is its inverse") {
         for (std::int64_t p = 0; p < parts; ++p) {
           for (std::int64_t o = 0; o < outer; ++o) {
             for (std::int64_t i = 0; i < inner; ++i) {
-              right = right && packed[static_cast<std::size_t>((p * outer + o) * inner + i)] == in[static_cast<std::size_t>((o * parts + p) * inner + i)];
+              right = right && packed[static_cast<std::size_t>((p * outer + o) * inner + i)] ==
+                                   in[static_cast<std::size_t>((o * parts + p) * inner + i)];
             }
           }
         }
@@ -169,7 +171,8 @@ TEST_CASE("a reduction meets every element once, at its output") {
     std::vector<int> sums(static_cast<std::size_t>(size_of(out)));
     std::vector<int> expected = sums;
     for (const auto& kept : walk(plan.kept)) {
-      for (const auto& reduced : walk(plan.reduced)) sums[static_cast<std::size_t>(kept[0])] += from[static_cast<std::size_t>(kept[1] + reduced[1])];
+      for (const auto& reduced : walk(plan.reduced))
+        sums[static_cast<std::size_t>(kept[0])] += from[static_cast<std::size_t>(kept[1] + reduced[1])];
     }
     for (std::int64_t i = 0; i < size_of(in); ++i) {
       std::int64_t at = 0;

@@ -1,19 +1,21 @@
 // Machines as JSON files.
-#include <mtf/io/machine.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
 
+#include <doctest/doctest.h>
+
+#include <mtf/io/machine.hpp>
+
 namespace {
 
 /// A file of this test alone, removed at the end.
 struct TemporaryFile {
-  std::string path = (std::filesystem::temp_directory_path() / ("mtf_machine_" + std::to_string(std::random_device{}()) + ".json")).string();
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("mtf_machine_" + std::to_string(std::random_device{}()) + ".json"))
+          .string();
   ~TemporaryFile() { std::remove(path.c_str()); }
 };
 
@@ -26,7 +28,8 @@ mtf::Machine random_machine(std::uint64_t seed) {
   machine.bytes_per_second = number();
   machine.seconds_per_operation = number();
   machine.any_axis = mtf::AxisSpeed("", number(), number());
-  for (const char* name : {"rows", "cols", "a name with \"quotes\""}) machine.axes.push_back(mtf::AxisSpeed(name, number(), number()));
+  for (const char* name : {"rows", "cols", "a name with \"quotes\""})
+    machine.axes.push_back(mtf::AxisSpeed(name, number(), number()));
   return machine;
 }
 
@@ -75,7 +78,8 @@ TEST_CASE("what is wrong with a machine is said in one line that names it") {
   CHECK(with("/bytes_per_second", 0) == "mtf: machine m: \"bytes_per_second\" must be greater than 0, not 0");
   CHECK(with("/seconds_per_operation", 0) == "no error");
   CHECK(with("/seconds_per_operation", -1) == "mtf: machine m: \"seconds_per_operation\" must be at least 0, not -1");
-  CHECK(with("/float_multiply_adds_per_second", "fast") == "mtf: machine m: \"float_multiply_adds_per_second\" must be a number, not \"fast\"");
+  CHECK(with("/float_multiply_adds_per_second", "fast") ==
+        "mtf: machine m: \"float_multiply_adds_per_second\" must be a number, not \"fast\"");
   CHECK(with("/axes/rows/latency", nullptr) == "mtf: machine m: \"axes.rows.latency\" must be a number, not null");
   CHECK(with("/axes/rows", 3) == "mtf: machine m: \"axes.rows\" must be an object, not 3");
   CHECK(with("/axes", 3) == "mtf: machine m: \"axes\" must be an object of axes by name");
@@ -91,13 +95,17 @@ TEST_CASE("what is wrong with a machine is said in one line that names it") {
   nlohmann::json crowded = good;
   for (int i = 0; i < mtf::max_axes; ++i) crowded["axes"]["axis" + std::to_string(i)] = crowded["any_axis"];
   CHECK(error_of(crowded) == "mtf: machine m: \"axes\" has more than 32 axes");
-  CHECK(with("/axes/a_name_of_more_characters_than_an_axis_of_a_machine_has", good["any_axis"]).find("is longer than 48 characters") != std::string::npos);
+  CHECK(with("/axes/a_name_of_more_characters_than_an_axis_of_a_machine_has", good["any_axis"])
+            .find("is longer than 48 characters") != std::string::npos);
 }
 
 TEST_CASE("a file that is not there or not JSON is named") {
   const TemporaryFile file;
-  CHECK_THROWS_WITH((void)mtf::read_machine(file.path), ("mtf: machine \"" + file.path + "\": the file cannot be opened").c_str());
+  CHECK_THROWS_WITH((void)mtf::read_machine(file.path),
+                    ("mtf: machine \"" + file.path + "\": the file cannot be opened").c_str());
   std::ofstream(file.path) << "{\"bytes_per_second\": ";
-  CHECK_THROWS_WITH((void)mtf::read_machine(file.path), ("mtf: machine \"" + file.path + "\": the file is not JSON").c_str());
-  CHECK_THROWS_WITH(mtf::write_machine(file.path + "/below", {}), ("mtf: machine \"" + file.path + "/below\": the file cannot be written").c_str());
+  CHECK_THROWS_WITH((void)mtf::read_machine(file.path),
+                    ("mtf: machine \"" + file.path + "\": the file is not JSON").c_str());
+  CHECK_THROWS_WITH(mtf::write_machine(file.path + "/below", {}),
+                    ("mtf: machine \"" + file.path + "/below\": the file cannot be written").c_str());
 }

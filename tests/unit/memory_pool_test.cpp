@@ -1,11 +1,11 @@
 // The caching pool of slices.
-#include <mtf/runtime/memory_pool.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cstring>
 #include <set>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/runtime/memory_pool.hpp>
 
 using Pool = mtf::MemoryPool<Kokkos::HostSpace>;
 
@@ -37,7 +37,8 @@ TEST_CASE("blocks in use do not overlap, and hold what was asked for") {
   }
   bool intact = true;
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    for (std::int64_t b = 0; b < taken[i].bytes; ++b) intact = intact && taken[i].memory[b] == static_cast<unsigned char>(i + 1);
+    for (std::int64_t b = 0; b < taken[i].bytes; ++b)
+      intact = intact && taken[i].memory[b] == static_cast<unsigned char>(i + 1);
   }
   CHECK(intact);
   for (const Taken& block : taken) pool.give(block.memory, block.bytes);

@@ -1,10 +1,10 @@
 // Meshes of processors: numbers, coordinates, groups.
-#include <mtf/core/layout.hpp>
+#include <map>
+#include <vector>
 
 #include <doctest/doctest.h>
 
-#include <map>
-#include <vector>
+#include <mtf/core/layout.hpp>
 
 namespace {
 
@@ -29,9 +29,9 @@ constexpr mtf::AxisSet axes(std::initializer_list<int> list) {
 
 constexpr bool sets_of_axes_are_sets() {
   const mtf::AxisSet some = axes({0, 2});
-  return mtf::AxisSet{}.empty() && !some.empty() && some.has(0) && !some.has(1) && some.has(2) && (some | axes({1})) == mesh.all() &&
-         (some & axes({1, 2})) == axes({2}) && (some - axes({2})) == axes({0}) && mesh.size(some) == 4 && mesh.size({}) == 1 &&
-         axes({31}).has(31) && !axes({31}).has(30);
+  return mtf::AxisSet{}.empty() && !some.empty() && some.has(0) && !some.has(1) && some.has(2) &&
+         (some | axes({1})) == mesh.all() && (some & axes({1, 2})) == axes({2}) && (some - axes({2})) == axes({0}) &&
+         mesh.size(some) == 4 && mesh.size({}) == 1 && axes({31}).has(31) && !axes({31}).has(30);
 }
 static_assert(sets_of_axes_are_sets());
 
@@ -98,7 +98,8 @@ TEST_CASE("the text of a mesh says what the type says") {
 }
 
 TEST_CASE("a mesh text that cannot be read is an error for each part") {
-  for (const char* text : {"x", "x:", ":2", "x:0", "x:-1", "x:two", "x:2 3", "x:2.5", "x:1000000000", "x:99999999999999999999", "x:2:3", "x=2"}) {
+  for (const char* text : {"x", "x:", ":2", "x:0", "x:-1", "x:two", "x:2 3", "x:2.5", "x:1000000000",
+                           "x:99999999999999999999", "x:2:3", "x=2"}) {
     CAPTURE(text);
     mtf::Violations violations;
     CHECK(mtf::parse_mesh(text, violations).rank() == 0);

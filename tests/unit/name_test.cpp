@@ -1,10 +1,10 @@
 // Names: the published hash, equality by hash and text, the same name whatever carries it.
-#include <mtf/core/dim.hpp>
-#include <mtf/core/mesh.hpp>
+#include <string>
 
 #include <doctest/doctest.h>
 
-#include <string>
+#include <mtf/core/dim.hpp>
+#include <mtf/core/mesh.hpp>
 
 namespace {
 
@@ -21,7 +21,8 @@ struct Smaller : mtf::Dim<"batch", 32> {};
 struct Rows : mtf::Dim<"rows", 64> {};
 struct Length : mtf::Dim<"length"> {};
 
-static_assert(mtf::same_name<Batch, Other> && mtf::same_name<Batch, Smaller> && mtf::same_name<Batch, mtf::Dim<"batch">>);
+static_assert(mtf::same_name<Batch, Other> && mtf::same_name<Batch, Smaller> &&
+              mtf::same_name<Batch, mtf::Dim<"batch">>);
 static_assert(!mtf::same_name<Batch, Rows>);
 static_assert(mtf::static_dim<Batch> && !mtf::static_dim<Length>);
 static_assert(mtf::dim_like<const Batch&> && !mtf::dim_like<int>);

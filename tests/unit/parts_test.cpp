@@ -1,11 +1,11 @@
 // The order of gathered parts, simulated for all processors of meshes whose axes split a dim in either order.
-#include <mtf/plan/parts.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/plan/parts.hpp>
 
 namespace {
 
@@ -80,7 +80,8 @@ TEST_CASE("gathered parts are put into the order of the slices, and back") {
                 gathered[static_cast<std::size_t>((member * outer + o) * rest + i)] = own.back();
               }
             }
-            CHECK(run(mtf::plan_part(outer, dim.parts, rest, mtf::slice_number(dim, mesh, at)), expected, own.size()) == own);
+            CHECK(run(mtf::plan_part(outer, dim.parts, rest, mtf::slice_number(dim, mesh, at)), expected, own.size()) ==
+                  own);
           }
           const mtf::CopyPlan join = mtf::plan_join(mesh, dim, outer, rest);
           CHECK(run(join, gathered, gathered.size()) == expected);

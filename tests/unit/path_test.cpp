@@ -1,27 +1,28 @@
 // Scope, the path of a variable, and Key, the name of a stream of random numbers.
-#include <mtf/core/path.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <set>
 #include <string>
+
+#include <doctest/doctest.h>
+
+#include <mtf/core/path.hpp>
 
 namespace {
 
 constexpr bool paths_are_built_with_slashes() {
   const mtf::Scope scope("decoder");
   const mtf::Scope layer = scope / "layer" / 12;
-  return (layer / "wi").view() == "decoder/layer/12/wi" && scope.view() == "decoder" && (mtf::Scope() / "w").view() == "w" &&
-         (mtf::Scope() / 0 / 7).view() == "0/7" && mtf::Scope().view().empty();
+  return (layer / "wi").view() == "decoder/layer/12/wi" && scope.view() == "decoder" &&
+         (mtf::Scope() / "w").view() == "w" && (mtf::Scope() / 0 / 7).view() == "0/7" && mtf::Scope().view().empty();
 }
 static_assert(paths_are_built_with_slashes());
 
 constexpr bool keys_differ_by_every_part() {
   const mtf::Key root = mtf::seed{1};
-  return (root / "a").stream != (root / "b").stream && (root / 1).stream != (root / 2).stream && (root / 1).stream != (root / "1").stream &&
-         (root / "a" / "b").stream != (root / "ab").stream && (root / "a" / "b").stream != (root / "b" / "a").stream &&
-         (root / 1 / 2).stream != (root / 2 / 1).stream && (root / "a").seed == 1 && (root / 1).stream == (root / std::int64_t{1}).stream &&
+  return (root / "a").stream != (root / "b").stream && (root / 1).stream != (root / 2).stream &&
+         (root / 1).stream != (root / "1").stream && (root / "a" / "b").stream != (root / "ab").stream &&
+         (root / "a" / "b").stream != (root / "b" / "a").stream && (root / 1 / 2).stream != (root / 2 / 1).stream &&
+         (root / "a").seed == 1 && (root / 1).stream == (root / std::int64_t{1}).stream &&
          (root / 1U).stream == (root / 1).stream;
 }
 static_assert(keys_differ_by_every_part());

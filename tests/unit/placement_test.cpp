@@ -1,11 +1,11 @@
 // Placement: which slice of a global array each processor holds.
-#include <mtf/core/placement.hpp>
-
-#include <doctest/doctest.h>
-
 #include <random>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/core/placement.hpp>
 
 namespace {
 
@@ -22,7 +22,8 @@ constexpr mtf::PlacementRules rules() {
 }
 constexpr mtf::ShapeValue images = mtf::static_shape<Batch, Rows, Cols, Channels>();
 
-constexpr bool holds(const mtf::Placement& placement, std::int64_t processor, const std::int64_t (&extents)[4], const std::int64_t (&begins)[4]) {
+constexpr bool holds(const mtf::Placement& placement, std::int64_t processor, const std::int64_t (&extents)[4],
+                     const std::int64_t (&begins)[4]) {
   const mtf::MeshValue mesh = Mesh::value();
   for (int d = 0; d < 4; ++d) {
     if (placement.dims[d].local() != extents[d]) return false;
@@ -42,7 +43,8 @@ constexpr bool readme_data_parallel() {
 static_assert(readme_data_parallel());
 
 constexpr bool readme_spatial() {
-  const mtf::Placement placement = mtf::place(rules<mtf::Layout<mtf::Split<"rows", "rows">, mtf::Split<"cols", "cols">>>(), images);
+  const mtf::Placement placement =
+      mtf::place(rules<mtf::Layout<mtf::Split<"rows", "rows">, mtf::Split<"cols", "cols">>>(), images);
   return holds(placement, 0, {100, 14, 7, 3}, {0, 0, 0, 0}) && holds(placement, 1, {100, 14, 7, 3}, {0, 0, 7, 0}) &&
          holds(placement, 6, {100, 14, 7, 3}, {0, 14, 14, 0});
 }

@@ -1,9 +1,9 @@
 // What a backend keeps: one placement for each shape, one plan for each key.
-#include <mtf/model.hpp>
+#include <vector>
 
 #include <doctest/doctest.h>
 
-#include <vector>
+#include <mtf/model.hpp>
 
 namespace {
 
@@ -76,7 +76,8 @@ TEST_CASE("old plans are forgotten, and one stays valid while as many others are
   mtf::PlanMemo memo;
   const Number& first = memo.get<Number>(mtf::PlanKey(1), [] { return Number{1}; });
   for (unsigned key = 2; key < 2 + mtf::PlanMemo::capacity; ++key) {
-    CHECK(memo.get<Number>(mtf::PlanKey(key), [&] { return Number{static_cast<int>(key)}; }).value == static_cast<int>(key));
+    CHECK(memo.get<Number>(mtf::PlanKey(key), [&] { return Number{static_cast<int>(key)}; }).value ==
+          static_cast<int>(key));
   }
   CHECK(first.value == 1);
   int made = 0;

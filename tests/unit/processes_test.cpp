@@ -1,11 +1,11 @@
 // What is said of the places where ranks run.
-#include <mtf/runtime/processes.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cstdio>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/runtime/processes.hpp>
 
 namespace {
 
@@ -24,8 +24,10 @@ std::string text_of(const std::vector<mtf::ProcessPlace>& places) {
 }  // namespace
 
 TEST_CASE("ranks with cores of their own are described in one line") {
-  CHECK(text_of({place("a", 1, 0, 1), place("a", 1, 1, 1), place("b", 1, 0, 1)}) == "3 ranks on 2 hosts, 1 thread each (OpenMP), rank 0 on 1 core\n");
-  CHECK(text_of({place("a", 8, -1, 4), place("a", 8, -1, 4)}) == "2 ranks on 1 host, up to 4 threads each (OpenMP), rank 0 on 8 cores\n");
+  CHECK(text_of({place("a", 1, 0, 1), place("a", 1, 1, 1), place("b", 1, 0, 1)}) ==
+        "3 ranks on 2 hosts, 1 thread each (OpenMP), rank 0 on 1 core\n");
+  CHECK(text_of({place("a", 8, -1, 4), place("a", 8, -1, 4)}) ==
+        "2 ranks on 1 host, up to 4 threads each (OpenMP), rank 0 on 8 cores\n");
   CHECK(text_of({place("a", 0, -1, 1)}) == "1 rank on 1 host, 1 thread each (OpenMP)\n");
 }
 
@@ -36,7 +38,8 @@ TEST_CASE("MPI: ranks bound to one core are warned of, on the same host only") {
 }
 
 TEST_CASE("MPI: a host with more threads than cores is warned of") {
-  CHECK(text_of({place("a", 4, -1, 4), place("a", 4, -1, 4)}).find("mtf: warning: a runs 8 threads on 4 cores") != std::string::npos);
+  CHECK(text_of({place("a", 4, -1, 4), place("a", 4, -1, 4)}).find("mtf: warning: a runs 8 threads on 4 cores") !=
+        std::string::npos);
 }
 
 TEST_CASE("this process has a host, and where the system says so, cores") {

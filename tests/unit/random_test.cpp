@@ -1,17 +1,18 @@
 // Random numbers: the published vectors of Philox, distributions, independence of how the array is cut.
-#include <mtf/kernels/random.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <set>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/kernels/random.hpp>
 
 namespace {
 
 using Space = Kokkos::DefaultExecutionSpace;
 
-constexpr bool words(const mtf::kernels::Philox& block, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+constexpr bool words(const mtf::kernels::Philox& block, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                     std::uint32_t d) {
   return block.words[0] == a && block.words[1] == b && block.words[2] == c && block.words[3] == d;
 }
 // Known answers of philox4x32-10 in Random123 (tests/kat_vectors); counter and key are little-endian pairs of words.
@@ -19,11 +20,13 @@ constexpr bool philox_has_the_published_values() {
   constexpr std::uint64_t ones = ~std::uint64_t{0};
   return words({0, 0, 0}, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8) &&
          words({ones, ones, ones}, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd) &&
-         words({0x85a308d3243f6a88ULL, 0x0370734413198a2eULL, 0x299f31d0a4093822ULL}, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1);
+         words({0x85a308d3243f6a88ULL, 0x0370734413198a2eULL, 0x299f31d0a4093822ULL}, 0xd16cfe09, 0x94fdcceb,
+               0x5001e420, 0x24126ea1);
 }
 static_assert(philox_has_the_published_values());
 
-mtf::RandomPlan plan_of(std::int64_t count, mtf::Distribution distribution, double a, double b, const mtf::Key& key, std::int64_t index = 0) {
+mtf::RandomPlan plan_of(std::int64_t count, mtf::Distribution distribution, double a, double b, const mtf::Key& key,
+                        std::int64_t index = 0) {
   mtf::RandomPlan plan;
   plan.loop.operands = 2;
   plan.loop.dims.push_back({count, {1, 1}});
@@ -81,7 +84,8 @@ TEST_CASE("uniform numbers") {
   CHECK(moved.highest < 5);
   // Sixteen bins, chi-square with 15 degrees of freedom: above 50 one time in 100000.
   int bins[16]{};
-  for (const double x : draw(plan_of(many, mtf::Distribution::uniform, 0, 16, mtf::seed{2}))) ++bins[static_cast<int>(x)];
+  for (const double x : draw(plan_of(many, mtf::Distribution::uniform, 0, 16, mtf::seed{2})))
+    ++bins[static_cast<int>(x)];
   double chi_square = 0;
   for (const int count : bins) chi_square += std::pow(count - many / 16.0, 2) / (many / 16.0);
   CHECK(chi_square < 50);
@@ -124,7 +128,8 @@ TEST_CASE("a dropout mask") {
 
 TEST_CASE("random numbers: a value depends on seed, stream and global index only") {
   const mtf::Key key = mtf::seed{5} / "w";
-  for (const auto distribution : {mtf::Distribution::uniform, mtf::Distribution::normal, mtf::Distribution::truncated_normal}) {
+  for (const auto distribution :
+       {mtf::Distribution::uniform, mtf::Distribution::normal, mtf::Distribution::truncated_normal}) {
     const auto whole = draw(plan_of(101, distribution, 0, 1, key));
     for (const std::int64_t begin : {0, 1, 2, 3, 4, 5, 63, 100}) {
       const auto part = draw(plan_of(101 - begin, distribution, 0, 1, key, begin));

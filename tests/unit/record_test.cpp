@@ -1,10 +1,10 @@
 // Records: to which operation each belongs, what split a product, nothing kept unless asked.
-#include <mtf/model.hpp>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
-#include <string>
-#include <vector>
+#include <mtf/model.hpp>
 
 namespace {
 
@@ -55,14 +55,17 @@ TEST_CASE("records name the operation, forward and in the gradient") {
   CHECK(world.records().empty());
   world.start_tracing();
   const auto loss = mtf::reduce_mean(mtf::softmax<Out>(mtf::einsum<Rows, Out>(x, w)));
-  CHECK(lines(world) == std::vector<std::string>{"einsum: contract", "softmax: allreduce", "softmax: reduce", "softmax: map", "softmax: reduce",
-                                                 "softmax: map", "reduce_mean: reduce", "reduce_mean: map"});
+  CHECK(lines(world) == std::vector<std::string>{"einsum: contract", "softmax: allreduce", "softmax: reduce",
+                                                 "softmax: map", "softmax: reduce", "softmax: map",
+                                                 "reduce_mean: reduce", "reduce_mean: map"});
   check_occurrences(world);
   world.start_tracing();
   mtf::Adam<World, float> adam(world);
   adam.apply(mtf::gradients_of_variables(world, loss), 0.1);
-  CHECK(lines(world) == std::vector<std::string>{"gradients': fill", "reduce_mean': map", "reduce_mean': copy", "softmax': map", "softmax': reduce",
-                                                 "softmax': map", "einsum': contract", "adam: allreduce", "adam: fill", "adam: fill", "adam: adam"});
+  CHECK(lines(world) == std::vector<std::string>{"gradients': fill", "reduce_mean': map", "reduce_mean': copy",
+                                                 "softmax': map", "softmax': reduce", "softmax': map",
+                                                 "einsum': contract", "adam: allreduce", "adam: fill", "adam: fill",
+                                                 "adam: adam"});
   check_occurrences(world);
   CHECK(world.records()[7].subject == "w");
   CHECK(world.records()[7].axes == x_axis);
@@ -123,7 +126,8 @@ TEST_CASE("a product knows the axes that split it, and so how often it is repeat
         {.axes = x_axis | y_axis, .work = 4 * 4 * 4, .distinct = 8 * 16 * 4});
   check([&](World& w) { (void)mtf::einsum<Rows, Out>(placed(w, Rows{}, Free{}), placed(w, Free{}, Out{})); },
         {.axes = x_axis, .work = 4 * 8 * 4, .distinct = 8 * 8 * 4});
-  check([&](World& w) { (void)mtf::einsum<Free, Out>(placed(w, Free{}), placed(w, Out{})); }, {.axes = {}, .work = 8 * 4, .distinct = 8 * 4});
+  check([&](World& w) { (void)mtf::einsum<Free, Out>(placed(w, Free{}), placed(w, Out{})); },
+        {.axes = {}, .work = 8 * 4, .distinct = 8 * 4});
 }
 
 TEST_CASE("rounding a partial sum of bfloat16 is work, and frees the float memory") {

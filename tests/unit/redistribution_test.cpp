@@ -1,14 +1,14 @@
-// Plans of reshapes, executed for all processors of a mesh side by side on the host and compared with the direct placement of
-// the global array.
-#include <mtf/plan/redistribution.hpp>
-
-#include <doctest/doctest.h>
-
+// Plans of reshapes, executed for all processors of a mesh side by side on the host and compared with the direct
+// placement of the global array.
 #include <algorithm>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/plan/redistribution.hpp>
 
 namespace {
 
@@ -52,7 +52,8 @@ Slice part_of(const Slice& slice, std::int64_t outer, std::int64_t parts, std::i
   REQUIRE(static_cast<std::int64_t>(slice.size()) == outer * parts * inner);
   Slice part;
   for (std::int64_t o = 0; o < outer; ++o) {
-    for (std::int64_t i = 0; i < inner; ++i) part.push_back(slice[static_cast<std::size_t>((o * parts + which) * inner + i)]);
+    for (std::int64_t i = 0; i < inner; ++i)
+      part.push_back(slice[static_cast<std::size_t>((o * parts + which) * inner + i)]);
   }
   return part;
 }
@@ -84,14 +85,17 @@ std::int64_t element_of(const mtf::Loop& loop, int operand, std::int64_t index) 
 /// Every processor's plan at once: what one sends is what the other receives, in the same order.
 Slices exchange(const mtf::Atoms& atoms, const Slices& slices, const mtf::MeshValue& mesh, std::int64_t target_size) {
   std::vector<mtf::ExchangePlan> plans;
-  for (std::int64_t processor = 0; processor < mesh.size(); ++processor) plans.push_back(mtf::plan_moves(atoms, mesh, mesh.coordinates(processor)));
+  for (std::int64_t processor = 0; processor < mesh.size(); ++processor)
+    plans.push_back(mtf::plan_moves(atoms, mesh, mesh.coordinates(processor)));
   Slices result(slices.size(), Slice(static_cast<std::size_t>(target_size), -1));
   const auto member_of = [&](std::int64_t processor, std::int64_t member) {
     for (std::int64_t other = 0; other < mesh.size(); ++other) {
       const auto at = mesh.coordinates(other);
       const mtf::AxisSet axes = plans[0].axes;
       const mtf::AxisSet rest = mesh.all() - axes;
-      if (mesh.position(at, axes) == member && mesh.position(at, rest) == mesh.position(mesh.coordinates(processor), rest)) return other;
+      if (mesh.position(at, axes) == member &&
+          mesh.position(at, rest) == mesh.position(mesh.coordinates(processor), rest))
+        return other;
     }
     return std::int64_t{-1};
   };
@@ -101,9 +105,11 @@ Slices exchange(const mtf::Atoms& atoms, const Slices& slices, const mtf::MeshVa
     const std::int64_t size = plan.size_of_part(1);
     const auto move = [&](std::int64_t from, std::int64_t source, std::int64_t target) {
       for (std::int64_t i = 0; i < size; ++i) {
-        int& to = result[static_cast<std::size_t>(processor)][static_cast<std::size_t>(target + element_of(plan.loop, mtf::ExchangePlan::target, i))];
+        int& to = result[static_cast<std::size_t>(processor)]
+                        [static_cast<std::size_t>(target + element_of(plan.loop, mtf::ExchangePlan::target, i))];
         CHECK(to == -1);  // nothing arrives twice
-        to = slices[static_cast<std::size_t>(from)][static_cast<std::size_t>(source + element_of(plan.loop, mtf::ExchangePlan::source, i))];
+        to = slices[static_cast<std::size_t>(from)]
+                   [static_cast<std::size_t>(source + element_of(plan.loop, mtf::ExchangePlan::source, i))];
       }
     };
     for (const mtf::KeptPart& part : plan.kept) move(processor, part.source, part.target);
@@ -148,7 +154,8 @@ Slices execute(const mtf::Redistribution& plan, Slices slices, const mtf::MeshVa
         const Slice& from = slices[static_cast<std::size_t>(mesh.processor(at))];
         parts.push_back(step.kind == Kind::gather ? from : part_of(from, step.outer, size, step.inner, own));
       }
-      next.push_back(step.kind == Kind::gather ? join(parts, step.outer, step.inner) : join(parts, step.other_outer, step.other_inner));
+      next.push_back(step.kind == Kind::gather ? join(parts, step.outer, step.inner)
+                                               : join(parts, step.other_outer, step.other_inner));
     }
     slices = next;
   }
@@ -158,7 +165,8 @@ Slices execute(const mtf::Redistribution& plan, Slices slices, const mtf::MeshVa
 const std::vector<std::string> names{"a", "b", "c", "d"};
 
 /// Dims with, for each mesh axis, the number of the dim that it splits (-1: none).
-mtf::Placement placement_of(const std::vector<std::int64_t>& extents, const std::vector<int>& dim_of_axis, const mtf::MeshValue& mesh) {
+mtf::Placement placement_of(const std::vector<std::int64_t>& extents, const std::vector<int>& dim_of_axis,
+                            const mtf::MeshValue& mesh) {
   mtf::Placement placement;
   for (std::size_t d = 0; d < extents.size(); ++d) {
     mtf::PlacedDim dim;
@@ -184,7 +192,8 @@ std::string describe(const mtf::Placement& placement, const mtf::MeshValue& mesh
   std::string text;
   for (const mtf::PlacedDim& dim : placement.dims) {
     text += std::to_string(dim.extent);
-    for (const std::int8_t axis : dim.axes) text += std::string(mesh.axes[axis].name.text) + std::to_string(mesh.axes[axis].size);
+    for (const std::int8_t axis : dim.axes)
+      text += std::string(mesh.axes[axis].name.text) + std::to_string(mesh.axes[axis].size);
     text += " ";
   }
   return text;
@@ -197,7 +206,8 @@ std::string kinds(const mtf::Redistribution& plan) {
   return text;
 }
 
-/// The run of global indices that an axis chooses from: it selects bits, so to say, from `low` up to `high`. {0, 0}: no dim is split.
+/// The run of global indices that an axis chooses from: it selects bits, so to say, from `low` up to `high`. {0, 0}: no
+/// dim is split.
 struct Span {
   std::int64_t low = 0, high = 0;
 };
@@ -252,8 +262,8 @@ TEST_CASE("plans in constant expressions and at run time") { CHECK(plans_in_cons
 
 TEST_CASE("golden reshapes") {
   const mtf::MeshValue mesh = mesh_of(2, 2);
-  const auto planned = [&](const std::vector<std::int64_t>& from, const std::vector<int>& old_axes, const std::vector<std::int64_t>& to,
-                           const std::vector<int>& new_axes) {
+  const auto planned = [&](const std::vector<std::int64_t>& from, const std::vector<int>& old_axes,
+                           const std::vector<std::int64_t>& to, const std::vector<int>& new_axes) {
     const auto before = placement_of(from, old_axes, mesh);
     const auto after = placement_of(to, new_axes, mesh);
     check(before, after, mesh);
@@ -271,15 +281,20 @@ TEST_CASE("golden reshapes") {
   SUBCASE("the slice of processor 0 after the all-to-all") {
     const auto from = placement_of({4, 4}, {0}, mesh);
     const auto to = placement_of({4, 4}, {1}, mesh);
-    CHECK(execute(mtf::plan_redistribution(from, to, mesh), place(from, mesh), mesh, to.local_size())[0] == Slice{0, 1, 4, 5, 8, 9, 12, 13});
+    CHECK(execute(mtf::plan_redistribution(from, to, mesh), place(from, mesh), mesh, to.local_size())[0] ==
+          Slice{0, 1, 4, 5, 8, 9, 12, 13});
   }
 }
 
-TEST_CASE("reshape, resharding: one axis: every pair of splits is possible, by one collective if its parts are cut neither by each other nor by the other shape") {
+TEST_CASE(
+    "reshape, resharding: one axis: every pair of splits is possible, by one collective if its parts are cut neither "
+    "by each other nor by the other shape") {
   for (const std::int64_t p : {1, 2, 4}) {
     const mtf::MeshValue mesh = mesh_of(p, 1);
-    for (const std::vector<std::int64_t>& from : {std::vector<std::int64_t>{4, 8, 4}, {16, 8}, {128}, {4, 4, 8}, {8, 4, 4}}) {
-      for (const std::vector<std::int64_t>& to : {std::vector<std::int64_t>{4, 8, 4}, {16, 8}, {128}, {4, 4, 8}, {8, 4, 4}}) {
+    for (const std::vector<std::int64_t>& from :
+         {std::vector<std::int64_t>{4, 8, 4}, {16, 8}, {128}, {4, 4, 8}, {8, 4, 4}}) {
+      for (const std::vector<std::int64_t>& to :
+           {std::vector<std::int64_t>{4, 8, 4}, {16, 8}, {128}, {4, 4, 8}, {8, 4, 4}}) {
         for (int old_dim = -1; old_dim < static_cast<int>(from.size()); ++old_dim) {
           for (int new_dim = -1; new_dim < static_cast<int>(to.size()); ++new_dim) {
             const auto before = placement_of(from, {old_dim}, mesh);
@@ -306,7 +321,8 @@ TEST_CASE("two axes: every pair of splits") {
     const mtf::MeshValue mesh = mesh_of(p, q);
     const std::vector<std::int64_t> extents{8, 8, 8};
     for (int choice = 0; choice < 256; ++choice) {
-      const int old_p = choice % 4 - 1, old_q = choice / 4 % 4 - 1, new_p = choice / 16 % 4 - 1, new_q = choice / 64 - 1;
+      const int old_p = choice % 4 - 1, old_q = choice / 4 % 4 - 1, new_p = choice / 16 % 4 - 1,
+                new_q = choice / 64 - 1;
       CAPTURE(choice);
       const auto from = placement_of(extents, {old_p, old_q}, mesh);
       const auto to = placement_of(extents, {new_p, new_q}, mesh);
@@ -354,7 +370,8 @@ TEST_CASE("random shapes and meshes of three axes") {
     const mtf::MeshValue mesh = mesh_of(1 + draw(3), 1 + draw(3), 1 + draw(3));
     // The same factors, grouped differently.
     std::vector<std::int64_t> factors;
-    for (int i = 0; i < 4; ++i) factors.push_back(std::vector<std::int64_t>{1, 2, 3, 4, 6, 2}[static_cast<std::size_t>(draw(6))]);
+    for (int i = 0; i < 4; ++i)
+      factors.push_back(std::vector<std::int64_t>{1, 2, 3, 4, 6, 2}[static_cast<std::size_t>(draw(6))]);
     const auto group = [&] {
       std::vector<std::int64_t> extents{1};
       for (std::size_t i = 0; i < factors.size(); ++i) {

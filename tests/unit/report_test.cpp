@@ -1,15 +1,5 @@
-// Reports: their numbers are those of the cost, their pages and JSON are well formed; and the counters of Mesh-TensorFlow.
-#include "../../examples/plan_paper/language_models.hpp"
-
-#include <mtf/io/communication_bounds.hpp>
-#include <mtf/io/make_report.hpp>
-#include <mtf/io/report_html.hpp>
-#include <mtf/io/report_json.hpp>
-#include <mtf/model.hpp>
-
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
+// Reports: their numbers are those of the cost, their pages and JSON are well formed; and the counters of
+// Mesh-TensorFlow.
 #include <cctype>
 #include <cmath>
 #include <random>
@@ -17,9 +7,21 @@
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <mtf/io/communication_bounds.hpp>
+#include <mtf/io/make_report.hpp>
+#include <mtf/io/report_html.hpp>
+#include <mtf/io/report_json.hpp>
+#include <mtf/model.hpp>
+
+#include "../../examples/plan_paper/language_models.hpp"
+
 namespace {
 
-constexpr LanguageModelSizes small{.batch = 8, .length = 16, .d_model = 32, .heads = 4, .d_kv = 8, .d_ff = 64, .vocab = 48, .layers = 2};
+constexpr LanguageModelSizes small{
+    .batch = 8, .length = 16, .d_model = 32, .heads = 4, .d_kv = 8, .d_ff = 64, .vocab = 48, .layers = 2};
 
 struct Case {
   std::string_view mesh, layout;
@@ -91,7 +93,8 @@ std::string what_is_wrong(const std::string& page) {
       name += c;
     }
     if (name.starts_with('/')) {
-      if (open.empty() || open.back() != name.substr(1)) return "</" + name.substr(1) + "> closes " + (open.empty() ? "nothing" : open.back());
+      if (open.empty() || open.back() != name.substr(1))
+        return "</" + name.substr(1) + "> closes " + (open.empty() ? "nothing" : open.back());
       open.pop_back();
     } else if (!tag.ends_with('/') && name != "meta" && name != "br") {
       open.push_back(name);
@@ -177,7 +180,8 @@ TEST_CASE("sums of the tables are the totals") {
     CHECK(payload == sum_of(cost, &mtf::CollectiveCost::bytes));
     CHECK(wire == doctest::Approx(wire_of(cost)));
     std::int64_t variables = 0;
-    for (const mtf::Report::Tensor& each : report.tensors) variables += each.is_variable ? each.count * each.local_elements : 0;
+    for (const mtf::Report::Tensor& each : report.tensors)
+      variables += each.is_variable ? each.count * each.local_elements : 0;
     CHECK(variables == cost.parameters_per_rank);
 
     // The same numbers in the text.
@@ -227,9 +231,11 @@ TEST_CASE("the page is well formed, needs nothing from outside, and draws every 
     CHECK(count_of(page, "<svg") == kinds.size() + 2);
     for (const mtf::Report::AlongAxes& along : report.along_axes) {
       CHECK(page.find(fmt::format(">{}</text>", report.names(along.axes))) != std::string::npos);
-      CHECK(page.find(mtf::detail::whole_number(static_cast<std::int64_t>(along.wire_bytes)).substr(1)) != std::string::npos);
+      CHECK(page.find(mtf::detail::whole_number(static_cast<std::int64_t>(along.wire_bytes)).substr(1)) !=
+            std::string::npos);
     }
-    for (const std::string& finding : report.findings) CHECK(page.find(mtf::detail::escaped(finding)) != std::string::npos);
+    for (const std::string& finding : report.findings)
+      CHECK(page.find(mtf::detail::escaped(finding)) != std::string::npos);
     CHECK(page.find(mtf::detail::with_prefix(static_cast<double>(report.cost.peak_bytes), "B")) != std::string::npos);
   }
 }
@@ -256,7 +262,9 @@ TEST_CASE("a batch in parts goes forward and backward by turns, then comes the u
   world.start_tracing();
   auto [gradients, loss] = mtf::serialize_training_step(
       world, B{4},
-      [&](mtf::Microbatch part, const auto& rows) { return std::tuple(mtf::reduce_mean(mtf::square(mtf::einsum<B, N>(rows, w))) / part.count); },
+      [&](mtf::Microbatch part, const auto& rows) {
+        return std::tuple(mtf::reduce_mean(mtf::square(mtf::einsum<B, N>(rows, w))) / part.count);
+      },
       x);
   (void)loss;
   mtf::Sgd<World, float>(world).apply(gradients, 0.1);
@@ -278,8 +286,9 @@ TEST_CASE("findings name the axis, the operation and the dims") {
     }
     return false;
   };
-  CHECK(found(
-      "Axis \"planes\" splits nothing in einsum over [batch/rows, length, d_model, heads/cols, d_kv]: in 24 products each of its 2 ranks"));
+  CHECK(
+      found("Axis \"planes\" splits nothing in einsum over [batch/rows, length, d_model, heads/cols, d_kv]: in 24 "
+            "products each of its 2 ranks"));
   CHECK(found("Axis \"cols\" splits nothing in einsum over [batch/rows, length, d_model, vocab]: in 3 products"));
   CHECK_FALSE(found("d_ff"));
   CHECK(report.einsum > report.einsum_unique);
@@ -374,7 +383,8 @@ TEST_CASE("counters of reshapes and lookups") {
   counters = count("a:p;c:p", [](const auto& x) { return mtf::reshape<C4, B4>(x); });
   CHECK(counters.count("alltoall/0/reshape_op") == 0);
 
-  // A lookup of b = 6 rows of n = 4 in a table of k = 8 rows, split over two: 6 x 8 x 4 multiply-adds forward and twice that backward.
+  // A lookup of b = 6 rows of n = 4 in a table of k = 8 rows, split over two: 6 x 8 x 4 multiply-adds forward and twice
+  // that backward.
   World world({.mesh = "p:2", .layout = "k:p"});
   const auto table = mtf::variable<float>(world, "table", mtf::init::glorot, K{8}, N{4});
   const auto ids = mtf::placeholder<std::int32_t>(world, B{6});
@@ -391,8 +401,8 @@ TEST_CASE("counters of reshapes and lookups") {
 }
 
 TEST_CASE("subtotals of counters") {
-  const std::string text = mtf::to_text(
-      mtf::OriginalCounters{{"allreduce/[0]/einsum_op", 3}, {"allreduce/[0]/reduce_op", 4}, {"allreduce/[1]/einsum_op", 5}, {"einsum", 7}});
+  const std::string text = mtf::to_text(mtf::OriginalCounters{
+      {"allreduce/[0]/einsum_op", 3}, {"allreduce/[0]/reduce_op", 4}, {"allreduce/[1]/einsum_op", 5}, {"einsum", 7}});
   CHECK(numbers_after(text, "allreduce ").at(0) == 12);
   CHECK(numbers_after(text, "allreduce/[0] ").at(0) == 7);
   CHECK(numbers_after(text, "allreduce/[1]/einsum_op ").at(0) == 5);
@@ -403,7 +413,8 @@ TEST_CASE("the bound of a product: the reference's value, cases that meet, and n
   // Feed-forward of the largest model on 512 ranks: 65,536 x 1,024 x 262,144.
   CHECK(mtf::least_product_elements(65536, 262144, 1024, 512) == doctest::Approx(1.121e7).epsilon(5e-4));
   CHECK(mtf::grid_product_elements(65536, 262144, 1024, 16, 32, 1) == doctest::Approx(1.193e7).epsilon(5e-4));
-  CHECK(mtf::grid_product_elements(65536, 262144, 1024, 16, 32, 1) / mtf::least_product_elements(65536, 262144, 1024, 512) ==
+  CHECK(mtf::grid_product_elements(65536, 262144, 1024, 16, 32, 1) /
+            mtf::least_product_elements(65536, 262144, 1024, 512) ==
         doctest::Approx(1.064).epsilon(5e-4));
   CHECK(mtf::least_product_elements(64, 64, 64, 1) == 0);
   // Where the cases meet they agree.
@@ -416,6 +427,7 @@ TEST_CASE("the bound of a product: the reference's value, cases that meet, and n
   for (int i = 0; i < 2000; ++i) {
     const double pm = std::min(draw(), 8.0), pn = std::min(draw(), 8.0), pk = std::min(draw(), 8.0);
     const double m = pm * draw(), n = pn * draw(), k = pk * draw();
-    CHECK(mtf::least_product_elements(m, n, k, pm * pn * pk) <= mtf::grid_product_elements(m, n, k, pm, pn, pk) * (1 + 1e-12) + 1e-9);
+    CHECK(mtf::least_product_elements(m, n, k, pm * pn * pk) <=
+          mtf::grid_product_elements(m, n, k, pm, pn, pk) * (1 + 1e-12) + 1e-9);
   }
 }

@@ -1,12 +1,13 @@
-// Plans of moving indices, executed for all processors of a mesh side by side on the host and compared with the global arrays.
-#include <mtf/plan/segments.hpp>
-
-#include <doctest/doctest.h>
-
+// Plans of moving indices, executed for all processors of a mesh side by side on the host and compared with the global
+// arrays.
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/plan/segments.hpp>
 
 namespace {
 
@@ -48,7 +49,8 @@ Slice slice_of(const Slice& global, const mtf::PlacedDim& dim, const mtf::MeshVa
   const std::int64_t begin = mtf::slice_begin(dim, mesh, at);
   for (std::int64_t o = 0; o < outer; ++o) {
     for (std::int64_t i = begin; i < begin + dim.local(); ++i) {
-      for (std::int64_t n = 0; n < inner; ++n) slice.push_back(global[static_cast<std::size_t>((o * dim.extent + i) * inner + n)]);
+      for (std::int64_t n = 0; n < inner; ++n)
+        slice.push_back(global[static_cast<std::size_t>((o * dim.extent + i) * inner + n)]);
     }
   }
   return slice;
@@ -66,7 +68,8 @@ std::int64_t element_of(const mtf::Loop& loop, int operand, std::int64_t index) 
 std::int64_t moved = 0;  // elements that were sent in the last check
 
 /// Plans for every processor, runs the plans, compares.
-void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf::Segments& segments, const mtf::MeshValue& mesh, mtf::AxisSet axes) {
+void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf::Segments& segments,
+           const mtf::MeshValue& mesh, mtf::AxisSet axes) {
   Slice before(static_cast<std::size_t>(outer * source.extent * inner));
   for (std::size_t i = 0; i < before.size(); ++i) before[i] = static_cast<int>(i) + 1;
   Slice after(static_cast<std::size_t>(outer * target.extent * inner));
@@ -82,13 +85,15 @@ void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf
   }
   std::vector<mtf::ExchangePlan> plans;
   for (std::int64_t processor = 0; processor < mesh.size(); ++processor) {
-    plans.push_back(mtf::plan_segments(mesh, mesh.coordinates(processor), axes, source, target, box_of(source, target), segments));
+    plans.push_back(
+        mtf::plan_segments(mesh, mesh.coordinates(processor), axes, source, target, box_of(source, target), segments));
   }
   const auto processor_of = [&](const mtf::Coordinates& at, std::int64_t member) {
     for (std::int64_t other = 0; other < mesh.size(); ++other) {
       const auto coordinates = mesh.coordinates(other);
       const mtf::AxisSet rest = mesh.all() - axes;
-      if (mesh.position(coordinates, axes) == member && mesh.position(coordinates, rest) == mesh.position(at, rest)) return static_cast<std::size_t>(other);
+      if (mesh.position(coordinates, axes) == member && mesh.position(coordinates, rest) == mesh.position(at, rest))
+        return static_cast<std::size_t>(other);
     }
     return std::size_t{0};
   };
@@ -120,7 +125,8 @@ void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf
         const mtf::Loop packing = other.packing(part.length, mtf::ExchangePlan::source, true).loop;
         Slice packed(static_cast<std::size_t>(other.size_of_part(part.length)));
         for (std::int64_t i = 0; i < std::ssize(packed); ++i) {
-          packed[static_cast<std::size_t>(element_of(packing, 0, i))] = theirs[static_cast<std::size_t>(part.offset + element_of(packing, 1, i))];
+          packed[static_cast<std::size_t>(element_of(packing, 0, i))] =
+              theirs[static_cast<std::size_t>(part.offset + element_of(packing, 1, i))];
         }
         message.insert(message.end(), packed.begin(), packed.end());
       }
@@ -129,7 +135,8 @@ void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf
         if (part.member != member) continue;
         const mtf::Loop packing = plan.packing(part.length, mtf::ExchangePlan::target, false).loop;
         for (std::int64_t i = 0; i < plan.size_of_part(part.length); ++i) {
-          put(part.offset + element_of(packing, 0, i), message.at(static_cast<std::size_t>(at_element + element_of(packing, 1, i))));
+          put(part.offset + element_of(packing, 0, i),
+              message.at(static_cast<std::size_t>(at_element + element_of(packing, 1, i))));
         }
         at_element += plan.size_of_part(part.length);
       }
@@ -148,7 +155,8 @@ void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf
 }
 
 /// Elements that the processors need for their targets and do not have.
-std::int64_t lacking(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf::Segments& segments, const mtf::MeshValue& mesh) {
+std::int64_t lacking(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf::Segments& segments,
+                     const mtf::MeshValue& mesh) {
   std::int64_t sum = 0;
   const auto has = [&](const mtf::PlacedDim& dim, const mtf::Coordinates& at, std::int64_t index) {
     return index >= mtf::slice_begin(dim, mesh, at) && index < mtf::slice_begin(dim, mesh, at) + dim.local();
@@ -157,7 +165,9 @@ std::int64_t lacking(const mtf::PlacedDim& source, const mtf::PlacedDim& target,
     const auto at = mesh.coordinates(processor);
     for (const mtf::Segment& run : segments.runs) {
       for (std::int64_t i = 0; i < run.length; ++i) {
-        if (has(target, at, run.target + i * segments.target_step) && !has(source, at, run.source + i * segments.source_step)) sum += outer * inner;
+        if (has(target, at, run.target + i * segments.target_step) &&
+            !has(source, at, run.source + i * segments.source_step))
+          sum += outer * inner;
       }
     }
   }
@@ -174,7 +184,8 @@ constexpr bool plans_in_constant_expressions() {
   mtf::Segments shift;
   shift.runs.push_back({0, 1, 3});
   const auto plan = mtf::plan_segments(mesh, mesh.coordinates(0), mtf::AxisSet::of(0), dim, dim, box, shift);
-  return plan.communicates && plan.sent.size() == 1 && plan.sent[0].length == 1 && plan.received.empty() && plan.written() == 1;
+  return plan.communicates && plan.sent.size() == 1 && plan.sent[0].length == 1 && plan.received.empty() &&
+         plan.written() == 1;
 }
 static_assert(plans_in_constant_expressions());
 
@@ -199,7 +210,9 @@ TEST_CASE("a shift sends what leaves a slice, and nothing else") {
 
 TEST_CASE("random runs between random splits, with steps, on meshes of three axes") {
   std::mt19937 random(5);
-  const auto draw = [&](std::int64_t below) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(below)); };
+  const auto draw = [&](std::int64_t below) {
+    return static_cast<std::int64_t>(random() % static_cast<unsigned>(below));
+  };
   int cases = 0;
   for (int round = 0; round < 3000; ++round) {
     CAPTURE(round);
@@ -224,13 +237,17 @@ TEST_CASE("random runs between random splits, with steps, on meshes of three axe
       const std::int64_t low = part == 0 ? 0 : target.extent / 2;
       const std::int64_t high = part == 0 ? target.extent / 2 : target.extent;
       if (low == high) continue;
-      const auto room = [](std::int64_t begin, std::int64_t from, std::int64_t to, std::int64_t by) { return by > 0 ? (to - 1 - begin) / by + 1 : (begin - from) / -by + 1; };
+      const auto room = [](std::int64_t begin, std::int64_t from, std::int64_t to, std::int64_t by) {
+        return by > 0 ? (to - 1 - begin) / by + 1 : (begin - from) / -by + 1;
+      };
       mtf::Segment run{draw(source.extent), low + draw(high - low), 0};
-      const std::int64_t most = std::min(room(run.source, 0, source.extent, segments.source_step), room(run.target, low, high, segments.target_step));
+      const std::int64_t most = std::min(room(run.source, 0, source.extent, segments.source_step),
+                                         room(run.target, low, high, segments.target_step));
       run.length = draw(most + 1);
       segments.runs.push_back(run);
     }
-    const mtf::AxisSet axes = mtf::set_of(source.axes) | mtf::set_of(target.axes) | (draw(3) == 0 ? mtf::AxisSet::of(2) : mtf::AxisSet{});
+    const mtf::AxisSet axes =
+        mtf::set_of(source.axes) | mtf::set_of(target.axes) | (draw(3) == 0 ? mtf::AxisSet::of(2) : mtf::AxisSet{});
     check(source, target, segments, mesh, axes);
     CHECK(moved == lacking(source, target, segments, mesh));
     ++cases;

@@ -1,9 +1,5 @@
-// Kernels that choose elements and that scan, on every small length and count and on sizes around those of their chunks.
-#include <mtf/kernels/scan.hpp>
-#include <mtf/kernels/selection.hpp>
-
-#include <doctest/doctest.h>
-
+// Kernels that choose elements and that scan, on every small length and count and on sizes around those of their
+// chunks.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +7,11 @@
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/kernels/scan.hpp>
+#include <mtf/kernels/selection.hpp>
 
 namespace {
 
@@ -72,7 +73,8 @@ TEST_CASE("select: every count of every short row, and long ones") {
       bool right = true;
       for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
         const float expected = x[static_cast<std::size_t>(order[i])];
-        right = right && indices[2 * i] == order[i] + 10 && (values[2 * i] == expected || (std::isnan(expected) && std::isnan(values[2 * i])));
+        right = right && indices[2 * i] == order[i] + 10 &&
+                (values[2 * i] == expected || (std::isnan(expected) && std::isnan(values[2 * i])));
         right = right && values[2 * i + 1] == 77 && indices[2 * i + 1] == 77;
       }
       CHECK_MESSAGE(right, "length ", length, ", count ", count);
@@ -100,7 +102,8 @@ TEST_CASE("argmax and argmin of rows and of columns") {
           bool right = true;
           for (std::int64_t r = 0; r < rows; ++r) {
             std::vector<float> row;
-            for (std::int64_t j = 0; j < length; ++j) row.push_back(x[static_cast<std::size_t>(columns ? j * rows + r : r * length + j)]);
+            for (std::int64_t j = 0; j < length; ++j)
+              row.push_back(x[static_cast<std::size_t>(columns ? j * rows + r : r * length + j)]);
             std::size_t best = 0;
             for (std::size_t j = 1; j < row.size(); ++j) {
               if (std::isnan(row[best])) break;
@@ -138,13 +141,17 @@ TEST_CASE("cumsum of rows and of columns, with totals of earlier parts") {
             plan.first_part = 1;
             plan.end_part = 3;
             plan.part_stride = rows;
-            mtf::kernels::execute(Space(), plan, out.data(), static_cast<const std::int64_t*>(x.data()), static_cast<const std::int64_t*>(totals.data()));
+            mtf::kernels::execute(Space(), plan, out.data(), static_cast<const std::int64_t*>(x.data()),
+                                  static_cast<const std::int64_t*>(totals.data()));
             Space().fence();
             bool right = true;
             for (std::int64_t r = 0; r < rows; ++r) {
-              const auto at = [&](std::int64_t j) { return static_cast<std::size_t>(columns ? j * rows + r : r * length + j); };
+              const auto at = [&](std::int64_t j) {
+                return static_cast<std::size_t>(columns ? j * rows + r : r * length + j);
+              };
               for (std::int64_t j = 0; j < length; ++j) {
-                std::int64_t sum = totals[static_cast<std::size_t>(rows + r)] + totals[static_cast<std::size_t>(2 * rows + r)];
+                std::int64_t sum =
+                    totals[static_cast<std::size_t>(rows + r)] + totals[static_cast<std::size_t>(2 * rows + r)];
                 for (std::int64_t m = 0; m < length; ++m) {
                   if ((reverse ? m > j : m < j) || (m == j && !exclusive)) sum += x[at(m)];
                 }

@@ -1,12 +1,12 @@
 // The algebra of shapes against that of Boost.Hana: sets for membership, filtered tuples for order.
-#include <mtf/core/shape.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include <boost/hana.hpp>
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <string>
-#include <vector>
+#include <mtf/core/shape.hpp>
 
 namespace {
 
@@ -69,8 +69,8 @@ void compare(mtf::DimList<X...>, mtf::DimList<Y...>) {
   CHECK(names(mtf::select_dims<mtf::first_occurrences(Both::shape()), Both>{}) == names(mtf::unite(x, y)));
   CHECK(names(mtf::select_dims<mtf::single_occurrences(Both::shape()), Both>{}) ==
         names(hana::concat(hana::filter(x_list, not_in_y), hana::filter(y_list, not_in_x))));
-  CHECK(names(mtf::select_dims<mtf::remaining(mtf::static_shape<X...>(), mtf::static_shape<Y...>()), mtf::DimList<X...>>{}) ==
-        names(hana::filter(x_list, not_in_y)));
+  CHECK(names(mtf::select_dims<mtf::remaining(mtf::static_shape<X...>(), mtf::static_shape<Y...>()),
+                               mtf::DimList<X...>>{}) == names(hana::filter(x_list, not_in_y)));
   const Names common = names(hana::filter(x_list, in_y));
   CHECK(sorted(common) == sorted(names(hana::filter(y_list, in_x))));
 }
@@ -79,7 +79,7 @@ void compare(mtf::DimList<X...>, mtf::DimList<Y...>) {
 
 TEST_CASE("union, difference and intersection of shapes are those of sets, in order") {
   using mtf::DimList;
-  constexpr auto lists = hana::make_tuple(DimList<>{}, DimList<A>{}, DimList<B, A>{}, DimList<C, D>{}, DimList<A, B, C>{},
-                                          DimList<D, B, E>{}, DimList<E, D, C, B, A>{});
+  constexpr auto lists = hana::make_tuple(DimList<>{}, DimList<A>{}, DimList<B, A>{}, DimList<C, D>{},
+                                          DimList<A, B, C>{}, DimList<D, B, E>{}, DimList<E, D, C, B, A>{});
   hana::for_each(lists, [&](auto x) { hana::for_each(lists, [&](auto y) { compare(x, y); }); });
 }

@@ -1,10 +1,10 @@
 // The time model: its parts against the formulas, written out, and the published numbers of the large language model.
-#include <mtf/model.hpp>
-#include <mtf/plan/time.hpp>
+#include <string>
 
 #include <doctest/doctest.h>
 
-#include <string>
+#include <mtf/model.hpp>
+#include <mtf/plan/time.hpp>
 
 namespace {
 
@@ -42,7 +42,8 @@ static_assert(close(two_layers_time.axes[1], 3 * 5e-3 + 2 * 7.0 / 8 * 4 * 32 * 1
 // dw and dv over rows: two allreduces of 1024 x 512 floats between 2.
 static_assert(close(two_layers_time.axes[0], 2 * (1e-3 + 2 * 1.0 / 2 * 4 * 1024 * 512 / 4e6)));
 static_assert(close(two_layers_time.at_least(), two_layers_time.axes[0]));
-static_assert(close(two_layers_time.at_most(), two_layers_time.contractions + two_layers_time.local + two_layers_time.axes[0] + two_layers_time.axes[1]));
+static_assert(close(two_layers_time.at_most(), two_layers_time.contractions + two_layers_time.local +
+                                                   two_layers_time.axes[0] + two_layers_time.axes[1]));
 
 mtf::Cost cost_of(std::string_view mesh, std::initializer_list<mtf::CollectivePlan> plans) {
   mtf::Violations none;
@@ -64,8 +65,16 @@ TEST_CASE("local work takes the bytes of its slices, and every plan a launch") {
   mtf::Cost cost;
   cost.add(mtf::LocalWork{.plan = "map", .type = mtf::ElementType::float32, .work = 100, .bytes = 3000});
   cost.add(mtf::LocalWork{.plan = "reduce", .type = mtf::ElementType::float32, .work = 100, .bytes = 500});
-  cost.add(mtf::LocalWork{.plan = mtf::contraction_name, .type = mtf::ElementType::float64, .is_contraction = true, .work = 7000, .bytes = 100});
-  cost.add(mtf::LocalWork{.plan = mtf::contraction_name, .type = mtf::ElementType::float32, .is_contraction = true, .work = 600, .bytes = 100});
+  cost.add(mtf::LocalWork{.plan = mtf::contraction_name,
+                          .type = mtf::ElementType::float64,
+                          .is_contraction = true,
+                          .work = 7000,
+                          .bytes = 100});
+  cost.add(mtf::LocalWork{.plan = mtf::contraction_name,
+                          .type = mtf::ElementType::float32,
+                          .is_contraction = true,
+                          .work = 600,
+                          .bytes = 100});
   mtf::Machine machine;
   machine.bytes_per_second = 1000;
   machine.seconds_per_operation = 0.25;
@@ -97,8 +106,10 @@ TEST_CASE("a group along several axes is one flat group at the speed of the slow
   const mtf::AxisSet distant = mtf::AxisSet::of(1);
   const mtf::AxisSet unnamed = mtf::AxisSet::of(2);
   const auto time = [&](mtf::AxisSet axes) {
-    return mtf::estimate(cost_of("fast:4;distant:2;unnamed:3;single:1",
-                                 {{.collective = mtf::Collective::all_reduce, .axes = axes, .count = 1000, .type = mtf::ElementType::float64}}),
+    return mtf::estimate(cost_of("fast:4;distant:2;unnamed:3;single:1", {{.collective = mtf::Collective::all_reduce,
+                                                                          .axes = axes,
+                                                                          .count = 1000,
+                                                                          .type = mtf::ElementType::float64}}),
                          machine);
   };
   const auto wire = [](double p) { return 2 * (p - 1) / p * 8000; };
@@ -113,7 +124,8 @@ TEST_CASE("a group along several axes is one flat group at the speed of the slow
 }
 
 TEST_CASE("the 4.9B language model on 16x32 takes the published seconds on its hardware") {
-  mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> world({.mesh = "rows:16;cols:32", .layout = "batch:rows;heads:cols;d_ff:cols;vocab:cols"});
+  mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> world(
+      {.mesh = "rows:16;cols:32", .layout = "batch:rows;heads:cols;d_ff:cols;vocab:cols"});
   using World = decltype(world);
   const mtf::LanguageModelDims dims{{256}, {256}, {256}, {1024}, {256}, {256}, {262144}, {32768}};
   const mtf::LanguageModel<World, float, mtf::LanguageModelDims> model(world, dims, {.layers = 6});
@@ -125,7 +137,8 @@ TEST_CASE("the 4.9B language model on 16x32 takes the published seconds on its h
   // 3 T [L (4 d HK + 2 d F + 2 S HK) + d V] multiply-adds, forward and two gradients, all distinct, none repeated.
   constexpr std::int64_t tokens = 256 * 256;
   constexpr std::int64_t hk = 256 * 256;
-  constexpr std::int64_t model_work = 3 * tokens * (6 * (4 * 1024 * hk + 2 * 1024 * 262144LL + 2 * 256 * hk) + 1024 * 32768LL);
+  constexpr std::int64_t model_work =
+      3 * tokens * (6 * (4 * 1024 * hk + 2 * 1024 * 262144LL + 2 * 256 * hk) + 1024 * 32768LL);
   CHECK(cost.distinct_multiply_adds() == model_work);
   CHECK(cost.multiply_adds() * cost.processors() == model_work);
 

@@ -1,6 +1,6 @@
-#include <mtf/core/config.hpp>
-
 #include <doctest/doctest.h>
+
+#include <mtf/core/config.hpp>
 
 TEST_CASE("the version is the one that the build was given") {
   CHECK(MTF_VERSION_MAJOR == 0);

@@ -1,11 +1,11 @@
 // Windows: extents against counting, patches and their transpose against the definition, the gradient of pooling.
-#include <mtf/kernels/window.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <random>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/kernels/window.hpp>
 
 namespace {
 
@@ -70,12 +70,9 @@ struct Case {
 };
 
 const Case cases[] = {
-    {2, 5, 7, 3, {3, 1, 1, 1}, {3, 1, 1, 1}, 5, 7, false},
-    {2, 5, 7, 3, {3, 1, 1, 1}, {3, 1, 1, 1}, 5, 7, true},
-    {3, 6, 9, 1, {2, 2, 1, 0}, {4, 3, 2, 2}, 3, 3, false},
-    {3, 6, 9, 2, {2, 2, 1, 0}, {4, 3, 2, 5}, 3, 4, true},
-    {1, 2, 3, 130, {5, 1, 1, 2}, {7, 1, 1, 3}, 2, 3, false},
-    {4, 1, 1, 2, {1, 1, 1, 0}, {9, 1, 1, 4}, 1, 1, true},
+    {2, 5, 7, 3, {3, 1, 1, 1}, {3, 1, 1, 1}, 5, 7, false},   {2, 5, 7, 3, {3, 1, 1, 1}, {3, 1, 1, 1}, 5, 7, true},
+    {3, 6, 9, 1, {2, 2, 1, 0}, {4, 3, 2, 2}, 3, 3, false},   {3, 6, 9, 2, {2, 2, 1, 0}, {4, 3, 2, 5}, 3, 4, true},
+    {1, 2, 3, 130, {5, 1, 1, 2}, {7, 1, 1, 3}, 2, 3, false}, {4, 1, 1, 2, {1, 1, 1, 0}, {9, 1, 1, 4}, 1, 1, true},
     {2, 4, 4, 2, {1, 3, 1, 0}, {1, 3, 1, -1}, 2, 1, true},
 };
 
@@ -136,7 +133,8 @@ TEST_CASE("patches and their transpose, in tiles of every size") {
           static_cast<PatchesPlan&>(part) = whole;
           part.begin = begin;
           part.count = std::min(tile, height - begin);
-          mtf::kernels::execute(Space{}, static_cast<const PatchesPlan&>(part), patches.data() + begin * width, array.data());
+          mtf::kernels::execute(Space{}, static_cast<const PatchesPlan&>(part), patches.data() + begin * width,
+                                array.data());
           mtf::kernels::execute(Space{}, part, sums.data(), weights.data() + begin * width);
         }
         Space{}.fence();

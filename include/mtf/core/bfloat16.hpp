@@ -10,8 +10,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// A number of float's range and 8 significant bits. It becomes a float without being asked, exactly; the way back, which rounds
-/// to nearest even, is explicit. NaN stays NaN, infinities and denormals keep their values.
+/// A number of float's range and 8 significant bits. It becomes a float without being asked, exactly; the way back,
+/// which rounds to nearest even, is explicit. NaN stays NaN, infinities and denormals keep their values.
 struct bfloat16 {
   std::uint16_t bits = 0;
 
@@ -26,7 +26,9 @@ struct bfloat16 {
     result.bits = bits;
     return result;
   }
-  MTF_FUNCTION constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
+  MTF_FUNCTION constexpr operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+  }
 
   /// The next number towards `to`.
   [[nodiscard]] MTF_FUNCTION constexpr bfloat16 next(bfloat16 to) const {
@@ -40,7 +42,8 @@ struct bfloat16 {
 
  private:
   [[nodiscard]] MTF_FUNCTION static constexpr std::uint16_t rounded(std::uint32_t word) {
-    if ((word & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>(word >> 16U | 0x40U);  // a NaN, made quiet
+    if ((word & 0x7FFFFFFFU) > 0x7F800000U)
+      return static_cast<std::uint16_t>(word >> 16U | 0x40U);  // a NaN, made quiet
     return static_cast<std::uint16_t>((word + 0x7FFFU + (word >> 16U & 1U)) >> 16U);
   }
   /// A float that rounds to the same bfloat16 as the double: cut off, with the last bit set if something was.

@@ -12,8 +12,8 @@
 #define MTF_FUNCTION
 #endif
 
-// How much code a user's file makes the compiler write is half of what including this library costs. Planning runs once per
-// operation and errors never in a good run: copies of them inlined everywhere buy nothing.
+// How much code a user's file makes the compiler write is half of what including this library costs. Planning runs once
+// per operation and errors never in a good run: copies of them inlined everywhere buy nothing.
 #if defined(__GNUC__)
 #define MTF_NOINLINE [[gnu::noinline]]
 #define MTF_COLD [[gnu::cold, gnu::noinline]]
@@ -24,8 +24,9 @@
 #define MTF_RARE
 #endif
 
-// On the declaration of a function that is no template and never part of a constant expression: it is defined inline in its header or, in a
-// program that uses the compiled part of the library (MTF_COMPILED), once in the library (see compiled.hpp).
+// On the declaration of a function that is no template and never part of a constant expression: it is defined inline in
+// its header or, in a program that uses the compiled part of the library (MTF_COMPILED), once in the library (see
+// compiled.hpp).
 #if defined(MTF_COMPILED)
 #define MTF_RUN_TIME
 #else
@@ -36,8 +37,8 @@
 #else
 #define MTF_HAS_DEFINITIONS 0
 #endif
-// Whether a constant expression is evaluated now. A macro, because clang counts what std::is_constant_evaluated does as steps of the
-// evaluation, and the smallest functions ask.
+// Whether a constant expression is evaluated now. A macro, because clang counts what std::is_constant_evaluated does as
+// steps of the evaluation, and the smallest functions ask.
 #define MTF_CONSTANT_EVALUATED __builtin_is_constant_evaluated()
 
 namespace mtf {

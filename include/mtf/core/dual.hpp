@@ -24,7 +24,9 @@ struct Dual {
 
   MTF_FUNCTION friend constexpr Dual operator+(Dual a, Dual b) { return {a.value + b.value, a.slope + b.slope}; }
   MTF_FUNCTION friend constexpr Dual operator-(Dual a, Dual b) { return {a.value - b.value, a.slope - b.slope}; }
-  MTF_FUNCTION friend constexpr Dual operator*(Dual a, Dual b) { return {a.value * b.value, a.slope * b.value + a.value * b.slope}; }
+  MTF_FUNCTION friend constexpr Dual operator*(Dual a, Dual b) {
+    return {a.value * b.value, a.slope * b.value + a.value * b.slope};
+  }
   MTF_FUNCTION friend constexpr Dual operator/(Dual a, Dual b) {
     const T quotient = a.value / b.value;
     return {quotient, (a.slope - quotient * b.slope) / b.value};

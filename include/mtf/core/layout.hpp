@@ -94,8 +94,9 @@ constexpr void malformed(Violations& violations, std::string_view part) {
 
 }  // namespace detail
 
-/// Reads Mesh-TensorFlow's notation, `"batch:rows;d_ff:cols"`; `dim:major,minor` splits over two axes and a trailing `?`
-/// makes the rule optional. Parts that cannot be read are added to `violations`. The result's names refer to `text`.
+/// Reads Mesh-TensorFlow's notation, `"batch:rows;d_ff:cols"`; `dim:major,minor` splits over two axes and a trailing
+/// `?` makes the rule optional. Parts that cannot be read are added to `violations`. The result's names refer to
+/// `text`.
 MTF_NOINLINE [[nodiscard]] constexpr LayoutValue parse_layout(std::string_view text, Violations& violations) {
   LayoutValue layout;
   while (!text.empty()) {
@@ -134,7 +135,8 @@ MTF_NOINLINE [[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text,
     const std::string_view name = detail::cut(digits, ':');
     digits = detail::trim(digits);
     std::int64_t size = 0;
-    bool good = !name.empty() && !digits.empty() && digits.size() <= 9 && !mesh.axes.full() && mesh.find(Name(name)) < 0;
+    bool good =
+        !name.empty() && !digits.empty() && digits.size() <= 9 && !mesh.axes.full() && mesh.find(Name(name)) < 0;
     for (const char c : digits) {
       good = good && c >= '0' && c <= '9';
       size = size * 10 + (c - '0');

@@ -80,7 +80,8 @@ struct MeshValue {
     }
     return result;
   }
-  /// The inverse: the coordinates of the member at a position of the group along the axes of `set` that contains the one at `at`.
+  /// The inverse: the coordinates of the member at a position of the group along the axes of `set` that contains the
+  /// one at `at`.
   [[nodiscard]] constexpr Coordinates member(const Coordinates& at, AxisSet set, std::int64_t position) const {
     Coordinates result = at;
     for (int i = axes.size() - 1; i >= 0; --i) {

@@ -31,8 +31,8 @@ inline constexpr std::uint64_t hash_factor = 1099511628211ULL;
   return hash;
 }
 
-/// Characters that someone else owns: a std::string_view that is trivial. Arrays of names start out empty at no cost, which counts
-/// in constant expressions.
+/// Characters that someone else owns: a std::string_view that is trivial. Arrays of names start out empty at no cost,
+/// which counts in constant expressions.
 struct Text {
   const char* characters;
   std::size_t length;
@@ -61,7 +61,8 @@ struct Name {
   constexpr Name(const char* t) : Name(std::string_view(t)) {}
 
   friend constexpr bool operator==(const Name& a, const Name& b) {
-    // In constant expressions every character would cost a step of the compiler's budget; the program compares the texts again.
+    // In constant expressions every character would cost a step of the compiler's budget; the program compares the
+    // texts again.
     return a.hash == b.hash && a.text.length == b.text.length && (MTF_CONSTANT_EVALUATED || a.text == b.text);
   }
 };

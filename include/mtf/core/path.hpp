@@ -21,7 +21,9 @@ class Scope {
   constexpr Scope(std::string_view text) { append(text); }
   constexpr Scope(const char* text) { append(text); }
 
-  [[nodiscard]] constexpr std::string_view view() const { return {text_.items, static_cast<std::size_t>(text_.size())}; }
+  [[nodiscard]] constexpr std::string_view view() const {
+    return {text_.items, static_cast<std::size_t>(text_.size())};
+  }
   /// `hash_text(view())`
   [[nodiscard]] constexpr std::uint64_t hash() const { return hash_; }
 
@@ -53,7 +55,8 @@ class Scope {
 
  private:
   constexpr void append(char next) {
-    if (text_.count + 1 < text_.capacity) hash_ = (hash_ ^ static_cast<unsigned char>(text_.items[text_.count++] = next)) * hash_factor;
+    if (text_.count + 1 < text_.capacity)
+      hash_ = (hash_ ^ static_cast<unsigned char>(text_.items[text_.count++] = next)) * hash_factor;
   }
   constexpr void append(std::string_view part) {
     for (const char next : part) append(next);
@@ -79,7 +82,8 @@ struct Key {
     return key;
   }
   friend constexpr Key operator/(Key key, const char* part) {
-    for (key.append('/'); *part != '\0'; ++part) key.stream = (key.stream ^ static_cast<unsigned char>(*part)) * hash_factor;
+    for (key.append('/'); *part != '\0'; ++part)
+      key.stream = (key.stream ^ static_cast<unsigned char>(*part)) * hash_factor;
     return key;
   }
   friend constexpr Key operator/(Key key, std::integral auto number) {

@@ -36,7 +36,8 @@ struct PlacementRules {
 
 /// Matches rules with axes. A rule that names an axis absent from the mesh, a second rule for a dim and an axis named
 /// twice in a rule are added to `violations`; `position` there counts the rules.
-MTF_NOINLINE [[nodiscard]] constexpr PlacementRules resolve(const LayoutValue& layout, const MeshValue& mesh, Violations& violations) {
+MTF_NOINLINE [[nodiscard]] constexpr PlacementRules resolve(const LayoutValue& layout, const MeshValue& mesh,
+                                                            Violations& violations) {
   PlacementRules result;
   result.mesh = mesh;
   for (int r = 0; r < layout.rules.size(); ++r) {
@@ -47,7 +48,8 @@ MTF_NOINLINE [[nodiscard]] constexpr PlacementRules resolve(const LayoutValue& l
     for (const Name& name : rule.axes) {
       const int axis = mesh.find(name);
       if (axis < 0) {
-        if (!rule.optional) add(violations, {.fault = Fault::unknown_axis, .dim = rule.dim, .axis = name, .position = r});
+        if (!rule.optional)
+          add(violations, {.fault = Fault::unknown_axis, .dim = rule.dim, .axis = name, .position = r});
         good = false;
       } else if (set_of(resolved.axes).has(axis)) {
         add(violations, {.fault = Fault::repeated_axis, .dim = rule.dim, .axis = name, .position = r});
@@ -130,7 +132,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Placement without(const Placement& placemen
   return number;
 }
 /// Global index of the first element of a dim that the processor at `at` holds.
-MTF_NOINLINE [[nodiscard]] constexpr std::int64_t slice_begin(const PlacedDim& dim, const MeshValue& mesh, const Coordinates& at) {
+MTF_NOINLINE [[nodiscard]] constexpr std::int64_t slice_begin(const PlacedDim& dim, const MeshValue& mesh,
+                                                              const Coordinates& at) {
   return slice_number(dim, mesh, at) * dim.local();
 }
 
@@ -153,7 +156,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Placement place(const PlacementRules& rules
 /// Every rule that a list of dims breaks: of one tensor (`names_are_unique`: a name may occur only once) or of all
 /// operands of an operation together (a name may recur with the same extent; legality is that of the union). Extents
 /// and axis sizes that are `dynamic` are taken to fit: they are checked again when they are known.
-MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rules, const ShapeValue& dims, bool names_are_unique) {
+MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rules, const ShapeValue& dims,
+                                                      bool names_are_unique) {
   Violations violations;
   InlineVector<int, max_axes> splitter;  // position of the dim that each axis splits, or -1
   for (int i = 0; i < rules.mesh.rank(); ++i) splitter.push_back(-1);
@@ -164,10 +168,19 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
     if (first < i) {
       const bool known = dims[i].extent != dynamic && dims[first].extent != dynamic;
       if (names_are_unique) {
-        add(violations, {.fault = Fault::repeated_dim, .dim = dims[i].name, .other_dim = dims[i].name, .position = i, .other_position = first});
+        add(violations, {.fault = Fault::repeated_dim,
+                         .dim = dims[i].name,
+                         .other_dim = dims[i].name,
+                         .position = i,
+                         .other_position = first});
       } else if (known && dims[i].extent != dims[first].extent) {
-        add(violations, {.fault = Fault::unequal_extents, .dim = dims[i].name, .other_dim = dims[i].name, .extent = dims[i].extent,
-                         .other_extent = dims[first].extent, .position = i, .other_position = first});
+        add(violations, {.fault = Fault::unequal_extents,
+                         .dim = dims[i].name,
+                         .other_dim = dims[i].name,
+                         .extent = dims[i].extent,
+                         .other_extent = dims[first].extent,
+                         .position = i,
+                         .other_position = first});
       }
       continue;
     }
@@ -180,18 +193,27 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
     for (const std::int8_t axis : axes) {
       const AxisValue& value = rules.mesh.axes[axis];
       if (splitter[axis] >= 0) {
-        add(violations, {.fault = Fault::axis_used_twice, .dim = dims[i].name, .other_dim = dims[splitter[axis]].name, .axis = value.name,
-                         .position = i, .other_position = splitter[axis]});
+        add(violations, {.fault = Fault::axis_used_twice,
+                         .dim = dims[i].name,
+                         .other_dim = dims[splitter[axis]].name,
+                         .axis = value.name,
+                         .position = i,
+                         .other_position = splitter[axis]});
       }
       splitter[axis] = i;
       if (value.size != dynamic) parts *= value.size;
     }
     if (dims[i].extent != dynamic && dims[i].extent % parts != 0) {
-      add(violations, {.fault = Fault::indivisible_extent, .dim = dims[i].name, .axis = rules.mesh.axes[axes[0]].name, .extent = dims[i].extent,
-                       .other_extent = parts, .position = i});
+      add(violations, {.fault = Fault::indivisible_extent,
+                       .dim = dims[i].name,
+                       .axis = rules.mesh.axes[axes[0]].name,
+                       .extent = dims[i].extent,
+                       .other_extent = parts,
+                       .position = i});
     }
   }
-  if (distinct > (names_are_unique ? max_rank : max_union_rank)) add(violations, {.fault = Fault::too_many_dims, .extent = distinct});
+  if (distinct > (names_are_unique ? max_rank : max_union_rank))
+    add(violations, {.fault = Fault::too_many_dims, .extent = distinct});
   return violations;
 }
 

@@ -45,8 +45,8 @@ class Recycler {
 
 }  // namespace detail
 
-/// A vector whose memory is recycled, for what every step makes anew. Its iterators are pointers: those of std::vector take ten times
-/// the steps in constant expressions.
+/// A vector whose memory is recycled, for what every step makes anew. Its iterators are pointers: those of std::vector
+/// take ten times the steps in constant expressions.
 template <class T>
 class RecycledVector {
  public:
@@ -55,7 +55,8 @@ class RecycledVector {
   constexpr RecycledVector() = default;
   constexpr explicit RecycledVector(std::size_t count) { resize(count); }
   constexpr RecycledVector(const RecycledVector& other) { append(other); }
-  constexpr RecycledVector(RecycledVector&& other) noexcept : items_(other.items_), size_(other.size_), capacity_(other.capacity_) {
+  constexpr RecycledVector(RecycledVector&& other) noexcept
+      : items_(other.items_), size_(other.size_), capacity_(other.capacity_) {
     other.items_ = nullptr;
     other.size_ = other.capacity_ = 0;
   }

@@ -9,38 +9,43 @@
 
 // The rules in words, with the way out. Macros, because a static_assert takes only a literal: one text serves the
 // compiler's message and the exception.
-#define MTF_RULE_AXIS_USED_TWICE \
-  "two dims of one tensor or operation are split over the same mesh axis; drop one rule, or rename one of the dims before the operation"
-#define MTF_RULE_UNKNOWN_AXIS \
-  "a layout rule names an axis that the mesh does not have; correct the name, or wrap the rule in optional_rule (text form: batch:rows?)"
-#define MTF_RULE_REPEATED_RULE \
-  "two layout rules name the same dim; to split a dim over several axes write them in one rule, Split<\"dim\", \"major\", \"minor\">"
-#define MTF_RULE_REPEATED_AXIS \
-  "a layout rule names the same axis twice; name each axis once"
-#define MTF_RULE_INDIVISIBLE_EXTENT \
-  "the extent of a split dim is not a multiple of the size of its mesh axes; change the extent or the axis size, or drop the rule"
+#define MTF_RULE_AXIS_USED_TWICE                                                                                     \
+  "two dims of one tensor or operation are split over the same mesh axis; drop one rule, or rename one of the dims " \
+  "before the operation"
+#define MTF_RULE_UNKNOWN_AXIS                                                                                     \
+  "a layout rule names an axis that the mesh does not have; correct the name, or wrap the rule in optional_rule " \
+  "(text form: batch:rows?)"
+#define MTF_RULE_REPEATED_RULE                                                                                   \
+  "two layout rules name the same dim; to split a dim over several axes write them in one rule, Split<\"dim\", " \
+  "\"major\", \"minor\">"
+#define MTF_RULE_REPEATED_AXIS "a layout rule names the same axis twice; name each axis once"
+#define MTF_RULE_INDIVISIBLE_EXTENT                                                                                   \
+  "the extent of a split dim is not a multiple of the size of its mesh axes; change the extent or the axis size, or " \
+  "drop the rule"
 #define MTF_RULE_EMPTY_DIM \
   "the extent of a dim is not positive; an empty tensor has no meaning here, so leave out the operation or the dim"
-#define MTF_RULE_REPEATED_DIM \
-  "a dim name occurs twice in one tensor; rename one of the two"
+#define MTF_RULE_REPEATED_DIM "a dim name occurs twice in one tensor; rename one of the two"
 #define MTF_RULE_UNEQUAL_EXTENTS \
   "one dim name has two extents in one operation; give the dims different names or the same extent"
 #define MTF_RULE_MISSING_DIM \
   "an operation names a dim that its operand does not have; check the spelling of the dim's name"
-#define MTF_RULE_DIFFERENT_WORLDS \
-  "the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data over"
+#define MTF_RULE_DIFFERENT_WORLDS                                                                                    \
+  "the operands of an operation belong to different worlds; use from_global(other_world, to_host(x)) to carry data " \
+  "over"
 #define MTF_RULE_DIFFERENT_ELEMENTS \
   "the operands of an operation have different element types; convert one with cast<T>(x)"
-#define MTF_RULE_NOT_FLOATING \
-  "gradients exist only from and with respect to floating-point tensors; cast<float>(x) before the operations to differentiate"
+#define MTF_RULE_NOT_FLOATING                                                                                      \
+  "gradients exist only from and with respect to floating-point tensors; cast<float>(x) before the operations to " \
+  "differentiate"
 #define MTF_RULE_SUM_OF_BOOL \
   "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_max for any and reduce_min for all"
-#define MTF_RULE_TOO_MANY_DIMS \
-  "more dims than the library takes: 12 in a tensor, 24 in an operation"
-#define MTF_RULE_SPLIT_WINDOW \
-  "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, Whole>(filter) to a dim without one"
-#define MTF_RULE_SPATIAL_NAMES \
-  "a dim of a Spatial has a name that another dim of the operation has; rename one of the two (only Output may be Input itself)"
+#define MTF_RULE_TOO_MANY_DIMS "more dims than the library takes: 12 in a tensor, 24 in an operation"
+#define MTF_RULE_SPLIT_WINDOW                                                                                     \
+  "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, " \
+  "Whole>(filter) to a dim without one"
+#define MTF_RULE_SPATIAL_NAMES                                                                                      \
+  "a dim of a Spatial has a name that another dim of the operation has; rename one of the two (only Output may be " \
+  "Input itself)"
 #define MTF_RULE_MALFORMED_LAYOUT \
   "the text of a layout or mesh cannot be read; write \"dim:axis;dim:axis,axis\" and \"axis:size;axis:size\""
 
@@ -48,17 +53,17 @@ namespace mtf {
 inline namespace v0 {
 
 enum class Fault {
-  axis_used_twice,       ///< two dims of one tensor or operation are split over one axis
-  unknown_axis,          ///< a rule names an axis that the mesh does not have
-  repeated_rule,         ///< two rules for one dim
-  repeated_axis,         ///< one rule names an axis twice
-  indivisible_extent,    ///< an extent is not a multiple of the axis sizes that split it
-  empty_dim,             ///< an extent is not positive
-  repeated_dim,          ///< a dim name occurs twice in one tensor
-  unequal_extents,       ///< one name has two extents in one operation
-  missing_dim,           ///< an operation names a dim that its operand does not have
-  too_many_dims,         ///< more dims than max_rank or max_union_rank
-  malformed_layout,      ///< a layout or mesh text that cannot be read
+  axis_used_twice,     ///< two dims of one tensor or operation are split over one axis
+  unknown_axis,        ///< a rule names an axis that the mesh does not have
+  repeated_rule,       ///< two rules for one dim
+  repeated_axis,       ///< one rule names an axis twice
+  indivisible_extent,  ///< an extent is not a multiple of the axis sizes that split it
+  empty_dim,           ///< an extent is not positive
+  repeated_dim,        ///< a dim name occurs twice in one tensor
+  unequal_extents,     ///< one name has two extents in one operation
+  missing_dim,         ///< an operation names a dim that its operand does not have
+  too_many_dims,       ///< more dims than max_rank or max_union_rank
+  malformed_layout,    ///< a layout or mesh text that cannot be read
 };
 
 /// One violated rule. Which members mean something depends on the fault; names not used are empty.
@@ -80,8 +85,8 @@ constexpr void add(Violations& list, const Violation& violation) {
 }
 /// Whether two violations say the same, wherever they were found.
 [[nodiscard]] constexpr bool same_facts(const Violation& a, const Violation& b) {
-  return a.fault == b.fault && a.dim == b.dim && a.other_dim == b.other_dim && a.axis == b.axis && a.extent == b.extent &&
-         a.other_extent == b.other_extent;
+  return a.fault == b.fault && a.dim == b.dim && a.other_dim == b.other_dim && a.axis == b.axis &&
+         a.extent == b.extent && a.other_extent == b.other_extent;
 }
 /// First violation of this kind, or -1.
 [[nodiscard]] constexpr int find(const Violations& list, Fault fault) {

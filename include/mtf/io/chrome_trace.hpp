@@ -9,10 +9,11 @@
 #include <string>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include <mtf/core/mesh.hpp>
 #include <mtf/plan/record.hpp>
 #include <mtf/runtime/collectives.hpp>
-#include <nlohmann/json.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -33,14 +34,21 @@ namespace detail {
 }
 
 /// A span of time: a "complete event" of the format.
-[[nodiscard]] inline nlohmann::json trace_event(std::string name, const char* category, double begin, double end, int rank) {
+[[nodiscard]] inline nlohmann::json trace_event(std::string name, const char* category, double begin, double end,
+                                                int rank) {
   const double at = microseconds(begin);
-  return {{"name", std::move(name)}, {"cat", category}, {"ph", "X"}, {"ts", at}, {"dur", microseconds(end) - at}, {"pid", rank}, {"tid", 0}};
+  return {{"name", std::move(name)},       {"cat", category}, {"ph", "X"}, {"ts", at},
+          {"dur", microseconds(end) - at}, {"pid", rank},     {"tid", 0}};
 }
 [[nodiscard]] inline nlohmann::json trace_event(const Record& record, const MeshValue& mesh, int rank) {
-  nlohmann::json event = trace_event(std::string(record.plan), record.is_collective ? "collective" : "local", record.begin, record.end, rank);
+  nlohmann::json event = trace_event(std::string(record.plan), record.is_collective ? "collective" : "local",
+                                     record.begin, record.end, rank);
   nlohmann::json& args = event["args"];
-  args = {{"operation", record.operation}, {"gradient", record.is_gradient}, {"plan", record.plan}, {"type", name_of(record.type)}, {"bytes", record.bytes}};
+  args = {{"operation", record.operation},
+          {"gradient", record.is_gradient},
+          {"plan", record.plan},
+          {"type", name_of(record.type)},
+          {"bytes", record.bytes}};
   if (record.is_collective) {
     args["axes"] = names_of(record.axes, mesh);
     args["count"] = record.count;
@@ -91,13 +99,15 @@ inline void check_trace(int code) { check_mpi(code, "write_chrome_trace"); }
 
 }  // namespace detail
 
-/// Writes what the ranks of `comm` have recorded, `records` being this rank's, to one file on rank 0, in the JSON of the Trace Event Format: a
-/// process for each rank, a span for each operation, and inside it those of its plans and collectives with their work, bytes and axes. The
-/// rank's number in `comm` is that of its processor in the mesh, as World has it.
+/// Writes what the ranks of `comm` have recorded, `records` being this rank's, to one file on rank 0, in the JSON of
+/// the Trace Event Format: a process for each rank, a span for each operation, and inside it those of its plans and
+/// collectives with their work, bytes and axes. The rank's number in `comm` is that of its processor in the mesh, as
+/// World has it.
 ///
-/// Collective. Throws std::runtime_error on all ranks if the file cannot be written. Communication: every rank sends its part of the file to rank 0, which
-/// holds one part at a time.
-inline void write_chrome_trace(const std::string& path, std::span<const Record> records, const MeshValue& mesh, MPI_Comm comm) {
+/// Collective. Throws std::runtime_error on all ranks if the file cannot be written. Communication: every rank sends
+/// its part of the file to rank 0, which holds one part at a time.
+inline void write_chrome_trace(const std::string& path, std::span<const Record> records, const MeshValue& mesh,
+                               MPI_Comm comm) {
   int rank = 0;
   int ranks = 1;
   detail::check_trace(MPI_Comm_rank(comm, &rank));
@@ -121,7 +131,9 @@ inline void write_chrome_trace(const std::string& path, std::span<const Record> 
       std::int64_t bytes = 0;
       detail::check_trace(MPI_Recv(&bytes, 1, MPI_INT64_T, other, 0, comm, MPI_STATUS_IGNORE));
       text.resize(static_cast<std::size_t>(bytes));
-      transfer(bytes, [&](int count, MPI_Datatype type) { return MPI_Recv(text.data(), count, type, other, 0, comm, MPI_STATUS_IGNORE); });
+      transfer(bytes, [&](int count, MPI_Datatype type) {
+        return MPI_Recv(text.data(), count, type, other, 0, comm, MPI_STATUS_IGNORE);
+      });
       file << ",\n" << text;
     }
     file << "\n]}\n";

@@ -10,10 +10,11 @@
 namespace mtf {
 inline namespace v0 {
 
-/// Elements that some rank must send or receive in a product of m x k and k x n matrices on `ranks`, each of which holds its share of one copy
-/// of the three matrices before and after: the memory-independent bound of Al Daas, Ballard, Grigori, Kumar and Rouse (Tight memory-independent
-/// parallel matrix multiplication communication lower bounds, 2022). With m >= n >= k it has three cases, in which the best grid has one, two or
-/// three dims. Attained exactly where the best grid is one of integers.
+/// Elements that some rank must send or receive in a product of m x k and k x n matrices on `ranks`, each of which
+/// holds its share of one copy of the three matrices before and after: the memory-independent bound of Al Daas,
+/// Ballard, Grigori, Kumar and Rouse (Tight memory-independent parallel matrix multiplication communication lower
+/// bounds, 2022). With m >= n >= k it has three cases, in which the best grid has one, two or three dims. Attained
+/// exactly where the best grid is one of integers.
 [[nodiscard]] inline double least_product_elements(double m, double n, double k, double ranks) {
   double sides[]{m, n, k};
   std::sort(sides, sides + 3, [](double a, double b) { return a > b; });
@@ -31,7 +32,8 @@ inline namespace v0 {
   return std::max(0.0, accessed - (m * n + m * k + n * k) / ranks);
 }
 
-/// The same for a grid of pm x pn x pk ranks, from one copy of each matrix to one: the blocks that a rank uses less its own share of them.
+/// The same for a grid of pm x pn x pk ranks, from one copy of each matrix to one: the blocks that a rank uses less its
+/// own share of them.
 [[nodiscard]] inline double grid_product_elements(double m, double n, double k, double pm, double pn, double pk) {
   return m * k / (pm * pk) * (1 - 1 / pn) + n * k / (pn * pk) * (1 - 1 / pm) + m * n / (pm * pn) * (1 - 1 / pk);
 }
@@ -51,7 +53,8 @@ struct ProductCommunication {
   const double pn = parts(ProductGroup::second);
   const double pk = parts(ProductGroup::summed);
   const double products = extent(ProductGroup::batch) / parts(ProductGroup::batch);
-  return {products * least_product_elements(m, n, k, pm * pn * pk), products * grid_product_elements(m, n, k, pm, pn, pk)};
+  return {products * least_product_elements(m, n, k, pm * pn * pk),
+          products * grid_product_elements(m, n, k, pm, pn, pk)};
 }
 
 }  // namespace v0

@@ -26,7 +26,8 @@ namespace detail {
   std::string kind;
   while (true) {
     const std::string_view part = path.substr(0, path.find('/'));
-    const bool is_number = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_number =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     kind += is_number ? "*" : std::string(part);
     if (part.size() == path.size()) return kind;
     kind += "/";
@@ -46,7 +47,8 @@ class ReportBuilder {
     report_.processors = backend_.mesh().size();
     for (const AxisValue& axis : backend_.mesh().axes) report_.mesh.push_back({std::string(axis.name.text), axis.size});
     add_layout();
-    for (const Record& record : backend_.records) report_.is_measured = report_.is_measured || record.end > record.begin;
+    for (const Record& record : backend_.records)
+      report_.is_measured = report_.is_measured || record.end > record.begin;
     for (std::size_t i = 0; i < backend_.records.size(); ++i) {
       if (backend_.records[i].is_gradient) end_of_gradients_ = i + 1;
     }
@@ -72,8 +74,8 @@ class ReportBuilder {
       }
       if ((backend_.placements.used_rules() >> rule & 1U) == 0) {
         ++report_.cost.unused;
-        report_.findings.push_back(
-            fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.", rules.rules[rule].dim.text));
+        report_.findings.push_back(fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.",
+                                               rules.rules[rule].dim.text));
       }
     }
   }
@@ -161,11 +163,15 @@ class ReportBuilder {
       const Report::Event& event = report_.events[static_cast<std::size_t>(traced.record)];
       Report::Product product{.operation = event.operation, .phase = event.phase};
       for (const TracedProduct::Dim& each : traced.dims) {
-        product.dims.push_back({std::string(each.dim.name.text), each.dim.extent, each.dim.parts, {each.dim.axes.begin(), each.dim.axes.end()}});
+        product.dims.push_back({std::string(each.dim.name.text),
+                                each.dim.extent,
+                                each.dim.parts,
+                                {each.dim.axes.begin(), each.dim.axes.end()}});
         product.groups.push_back(each.group);
       }
       const auto same = [&](const Report::Product& p) {
-        return p.operation == product.operation && p.phase == product.phase && p.dims == product.dims && p.groups == product.groups;
+        return p.operation == product.operation && p.phase == product.phase && p.dims == product.dims &&
+               p.groups == product.groups;
       };
       auto found = std::find_if(report_.products.begin(), report_.products.end(), same);
       if (found == report_.products.end()) {
@@ -186,7 +192,8 @@ class ReportBuilder {
     }
   }
 
-  void add_tensor(std::string name, const Placement& placement, ElementType type, bool is_variable, std::int64_t count) {
+  void add_tensor(std::string name, const Placement& placement, ElementType type, bool is_variable,
+                  std::int64_t count) {
     const std::vector<Report::Dim> dims = report_dims(placement);
     for (Report::Tensor& known : report_.tensors) {
       const bool same_kind = known.dims == dims && known.is_variable == is_variable;
@@ -219,7 +226,8 @@ class ReportBuilder {
       add_tensor(kind_of_path(state->path.view()), placement, state->leaf.value->type(), true, 1);
     }
     for (const TracedTensor& kind : backend_.tensors) {
-      if (kind.placement.rank() > 0) add_tensor(std::string(kind.operation), kind.placement, kind.type, false, kind.count);
+      if (kind.placement.rank() > 0)
+        add_tensor(std::string(kind.operation), kind.placement, kind.type, false, kind.count);
     }
   }
 
@@ -243,9 +251,9 @@ template <class World>
 
 }  // namespace detail
 
-/// What `world`, a World or a DryRun, has traced since `start_tracing`: one training step, in the order forward, backward, update. Not collective:
-/// a world reports what the calling rank did, with the times that it measured; a dry run estimates them on `options.machine`. Before the world
-/// ends. Linear in the number of records.
+/// What `world`, a World or a DryRun, has traced since `start_tracing`: one training step, in the order forward,
+/// backward, update. Not collective: a world reports what the calling rank did, with the times that it measured; a dry
+/// run estimates them on `options.machine`. Before the world ends. Linear in the number of records.
 template <class World>
 [[nodiscard]] Report make_report(const World& world, const ReportOptions& options = {}) {
   Report report = detail::ReportBuilder(world.engine(), world.registry(), options).build(detail::peak_bytes_of(world));

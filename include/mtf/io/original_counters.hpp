@@ -12,8 +12,8 @@ namespace mtf {
 inline namespace v0 {
 
 struct OriginalCounterOptions {
-  /// Count a lookup (`gather`, and its gradient) as the original makes it: as an einsum with a one-hot matrix, the gradient of which it makes
-  /// too although nobody uses it.
+  /// Count a lookup (`gather`, and its gradient) as the original makes it: as an einsum with a one-hot matrix, the
+  /// gradient of which it makes too although nobody uses it.
   bool one_hot_lookups = false;
 };
 
@@ -41,15 +41,19 @@ namespace detail {
 
 /// The counters of everything that `world`, a World or a DryRun, has traced:
 ///
-/// * "einsum": multiply-adds of all einsums on all processors, those that several repeat each time; "einsum_unique": these once;
-/// * "allreduce/[axes]/einsum_op" and "/reduce_op": elements of the slices summed, over all processors (not the bytes on the wire);
-/// * "alltoall/axis/reshape_op", "allconcat/axis/reshape_op": elements of the slices exchanged, or of those that come out;
+/// * "einsum": multiply-adds of all einsums on all processors, those that several repeat each time; "einsum_unique":
+///   these once;
+/// * "allreduce/[axes]/einsum_op" and "/reduce_op": elements of the slices summed, over all processors (not the bytes
+///   on the wire);
+/// * "alltoall/axis/reshape_op", "allconcat/axis/reshape_op": elements of the slices exchanged, or of those that come
+///   out;
 /// * "output", "output_unique": elements of the tensors made, of all slices, or each tensor once;
 /// * "variables/trainable", "variables/untrainable": elements, each variable once.
 ///
-/// Where this library works otherwise, so do the counters: an einsum of more than two operands goes pairwise, dims of one operand alone are
-/// summed before, element-wise products are not counted (the original makes them by einsum), sums of the original's that are reduce-scatters
-/// here count as the allreduce that they replace, and an exchange, which the original cannot do, has a name of its own, "exchange/[axes]".
+/// Where this library works otherwise, so do the counters: an einsum of more than two operands goes pairwise, dims of
+/// one operand alone are summed before, element-wise products are not counted (the original makes them by einsum), sums
+/// of the original's that are reduce-scatters here count as the allreduce that they replace, and an exchange, which the
+/// original cannot do, has a name of its own, "exchange/[axes]".
 template <class World>
 [[nodiscard]] OriginalCounters original_counters(const World& world, const OriginalCounterOptions& options = {}) {
   const Backend& backend = world.engine();
@@ -72,7 +76,9 @@ template <class World>
     std::string name;
     switch (record.collective) {
       case Collective::all_reduce:
-      case Collective::reduce_scatter: name = fmt::format("allreduce/[{}]/{}", axes, detail::kind_of_sum(record.summed_by)); break;
+      case Collective::reduce_scatter:
+        name = fmt::format("allreduce/[{}]/{}", axes, detail::kind_of_sum(record.summed_by));
+        break;
       case Collective::all_to_all: name = fmt::format("alltoall/{}/reshape_op", axes); break;
       case Collective::all_gather: name = fmt::format("allconcat/{}/reshape_op", axes); break;
       case Collective::shift: name = "shift"; break;
@@ -86,7 +92,8 @@ template <class World>
     counters["output_unique"] += static_cast<double>(kind.count * kind.placement.size());
   }
   for (const VariableState* state : world.registry().all()) {
-    counters[state->trainable ? "variables/trainable" : "variables/untrainable"] += static_cast<double>(state->placement().size());
+    counters[state->trainable ? "variables/trainable" : "variables/untrainable"] +=
+        static_cast<double>(state->placement().size());
   }
   return counters;
 }

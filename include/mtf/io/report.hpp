@@ -1,4 +1,5 @@
-// Report: what a traced step does, gathered for a person to read - as text, JSON or a page (report_text.hpp, report_json.hpp, report_html.hpp).
+// Report: what a traced step does, gathered for a person to read - as text, JSON or a page (report_text.hpp,
+// report_json.hpp, report_html.hpp).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ enum class Phase : std::uint8_t { forward, backward, update };
   return {};
 }
 
-/// Everything by value, with texts of its own: a report outlives its world. All numbers are of one rank unless they say otherwise.
+/// Everything by value, with texts of its own: a report outlives its world. All numbers are of one rank unless they say
+/// otherwise.
 struct Report {
   struct Axis {
     std::string name{};
@@ -84,8 +86,8 @@ struct Report {
     std::int64_t count = 0;
     std::int64_t multiply_adds = 0;  ///< of a rank, all of them
     std::int64_t distinct = 0;       ///< of all ranks, repeated ones once
-    AxisSet idle{};                  ///< axes of more than one rank that split none of the dims: all their ranks do the same
-    double least_elements = 0;       ///< of one product, see communication_bounds.hpp
+    AxisSet idle{};             ///< axes of more than one rank that split none of the dims: all their ranks do the same
+    double least_elements = 0;  ///< of one product, see communication_bounds.hpp
     double grid_elements = 0;
   };
   /// Tensors of the same dims: variables whose paths differ in numbers only, or other tensors.
@@ -149,7 +151,8 @@ struct Report {
     for (const Dim& dim : dims) {
       if (text.size() > 1) text += ", ";
       text += dim.name;
-      for (std::size_t i = 0; i < dim.axes.size(); ++i) text += (i == 0 ? "/" : ",") + mesh[static_cast<std::size_t>(dim.axes[i])].name;
+      for (std::size_t i = 0; i < dim.axes.size(); ++i)
+        text += (i == 0 ? "/" : ",") + mesh[static_cast<std::size_t>(dim.axes[i])].name;
     }
     return text + "]";
   }

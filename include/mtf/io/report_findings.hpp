@@ -12,7 +12,8 @@ inline namespace v0 {
 
 namespace detail {
 
-/// Axes that split nothing in some products, in sentences: one for each axis and set of dims, forward and backward together.
+/// Axes that split nothing in some products, in sentences: one for each axis and set of dims, forward and backward
+/// together.
 [[nodiscard]] inline std::vector<std::string> idle_axes(const Report& report) {
   std::vector<std::string> findings;
   for (std::size_t axis = 0; axis < report.mesh.size(); ++axis) {
@@ -35,12 +36,13 @@ namespace detail {
       found->multiply_adds += product.multiply_adds;
     }
     for (const Idle& idle : list) {
-      findings.push_back(
-          fmt::format("Axis \"{}\" splits nothing in {} over {}: in {} products each of its {} ranks makes the same {:.3g} multiply-adds, "
-                      "{:.1f} % of all. Split one of these dims over it.",
-                      report.mesh[axis].name, idle.operation, report.names(idle.dims), idle.count, report.mesh[axis].size,
-                      static_cast<double>(idle.multiply_adds),
-                      100.0 * static_cast<double>(idle.multiply_adds) / static_cast<double>(report.cost.multiply_adds())));
+      findings.push_back(fmt::format(
+          "Axis \"{}\" splits nothing in {} over {}: in {} products each of its {} ranks makes the same {:.3g} "
+          "multiply-adds, "
+          "{:.1f} % of all. Split one of these dims over it.",
+          report.mesh[axis].name, idle.operation, report.names(idle.dims), idle.count, report.mesh[axis].size,
+          static_cast<double>(idle.multiply_adds),
+          100.0 * static_cast<double>(idle.multiply_adds) / static_cast<double>(report.cost.multiply_adds())));
     }
   }
   return findings;

@@ -80,16 +80,19 @@ class HtmlTable {
 
 [[nodiscard]] inline std::string communication_table(const Report& report) {
   const double seconds = report.seconds();
-  HtmlTable table({"along", "collective", "phase", "for", "#count", "#elements", "#payload bytes", "#wire bytes", "#of the time"});
+  HtmlTable table(
+      {"along", "collective", "phase", "for", "#count", "#elements", "#payload bytes", "#wire bytes", "#of the time"});
   Report::AlongAxes all;
   for (const Report::AlongAxes& along : report.along_axes) {
     for (const Report::Communication& c : report.communication) {
       if (!(c.axes == along.axes)) continue;
-      table.add({report.names(c.axes), c.kind, std::string(name_of(c.phase)), c.operation, whole_number(c.count), whole_number(c.elements),
-                 whole_number(c.bytes), whole_number(static_cast<std::int64_t>(c.wire_bytes)), fmt::format("#{}", percent_text(c.seconds, seconds))});
+      table.add({report.names(c.axes), c.kind, std::string(name_of(c.phase)), c.operation, whole_number(c.count),
+                 whole_number(c.elements), whole_number(c.bytes), whole_number(static_cast<std::int64_t>(c.wire_bytes)),
+                 fmt::format("#{}", percent_text(c.seconds, seconds))});
     }
-    table.sum({report.names(along.axes), "all", "", "", whole_number(along.count), whole_number(along.elements), whole_number(along.bytes),
-               whole_number(static_cast<std::int64_t>(along.wire_bytes)), fmt::format("#{}", percent_text(along.seconds, seconds))});
+    table.sum({report.names(along.axes), "all", "", "", whole_number(along.count), whole_number(along.elements),
+               whole_number(along.bytes), whole_number(static_cast<std::int64_t>(along.wire_bytes)),
+               fmt::format("#{}", percent_text(along.seconds, seconds))});
     all.count += along.count;
     all.elements += along.elements;
     all.bytes += along.bytes;
@@ -97,27 +100,31 @@ class HtmlTable {
     all.seconds += along.seconds;
   }
   table.sum({"all axes", "all", "", "", whole_number(all.count), whole_number(all.elements), whole_number(all.bytes),
-             whole_number(static_cast<std::int64_t>(all.wire_bytes)), fmt::format("#{}", percent_text(all.seconds, seconds))});
+             whole_number(static_cast<std::int64_t>(all.wire_bytes)),
+             fmt::format("#{}", percent_text(all.seconds, seconds))});
   return table.finish();
 }
 [[nodiscard]] inline std::string operation_table(const Report& report) {
   const double seconds = report.seconds();
   double largest = 0;
   for (const Report::Operation& o : report.operations) largest = std::max(largest, o.seconds);
-  HtmlTable table({"operation", "phase", "#runs", "#plans", "#multiply-adds", "#element operations", "#bytes", "#of the time", ""});
+  HtmlTable table(
+      {"operation", "phase", "#runs", "#plans", "#multiply-adds", "#element operations", "#bytes", "#of the time", ""});
   for (const Report::Operation& o : report.operations) {
-    table.add({o.name, std::string(name_of(o.phase)), whole_number(o.runs), whole_number(o.plans), whole_number(o.multiply_adds),
-               whole_number(o.element_operations), whole_number(o.bytes), fmt::format("#{}", percent_text(o.seconds, seconds)),
-               share_bar(o.seconds, largest, o.phase)});
+    table.add({o.name, std::string(name_of(o.phase)), whole_number(o.runs), whole_number(o.plans),
+               whole_number(o.multiply_adds), whole_number(o.element_operations), whole_number(o.bytes),
+               fmt::format("#{}", percent_text(o.seconds, seconds)), share_bar(o.seconds, largest, o.phase)});
   }
   return table.finish();
 }
 [[nodiscard]] inline std::string product_table(const Report& report) {
-  HtmlTable table({"product", "operation", "phase", "#times", "#of the multiply-adds", "#moves at least", "#on this grid", "repeated along"});
+  HtmlTable table({"product", "operation", "phase", "#times", "#of the multiply-adds", "#moves at least",
+                   "#on this grid", "repeated along"});
   for (const Report::Product& p : report.products) {
-    table.add({report.names(p), p.operation, std::string(name_of(p.phase)), whole_number(p.count),
-               "#" + percent_text(static_cast<double>(p.multiply_adds), static_cast<double>(report.cost.multiply_adds())),
-               "#" + with_prefix(p.least_elements), "#" + with_prefix(p.grid_elements), report.names(p.idle)});
+    table.add(
+        {report.names(p), p.operation, std::string(name_of(p.phase)), whole_number(p.count),
+         "#" + percent_text(static_cast<double>(p.multiply_adds), static_cast<double>(report.cost.multiply_adds())),
+         "#" + with_prefix(p.least_elements), "#" + with_prefix(p.grid_elements), report.names(p.idle)});
   }
   return table.finish();
 }
@@ -136,7 +143,9 @@ class HtmlTable {
   };
   std::vector<Card> cards;
   for (const Report::Tensor& tensor : report.tensors) {
-    const auto same = [&](const Card& card) { return card.tensor.is_variable == tensor.is_variable && card.tensor.dims == tensor.dims; };
+    const auto same = [&](const Card& card) {
+      return card.tensor.is_variable == tensor.is_variable && card.tensor.dims == tensor.dims;
+    };
     const auto found = std::find_if(cards.begin(), cards.end(), same);
     const std::string name = tensor.name + (tensor.count > 1 ? fmt::format(" ({})", tensor.count) : "");
     if (found == cards.end()) {
@@ -146,11 +155,13 @@ class HtmlTable {
     }
   }
   std::sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) {
-    return a.tensor.local_elements != b.tensor.local_elements ? a.tensor.local_elements > b.tensor.local_elements : a.position < b.position;
+    return a.tensor.local_elements != b.tensor.local_elements ? a.tensor.local_elements > b.tensor.local_elements
+                                                              : a.position < b.position;
   });
   std::string html;
   for (const bool variables : {true, false}) {
-    html += fmt::format("<h2>{}</h2>\n<div class=\"columns\">\n", variables ? "Variables" : "Other tensors, by their dims");
+    html +=
+        fmt::format("<h2>{}</h2>\n<div class=\"columns\">\n", variables ? "Variables" : "Other tensors, by their dims");
     for (const auto& [tensor, names, position] : cards) {
       if (tensor.is_variable != variables) continue;
       std::string dims;
@@ -160,11 +171,13 @@ class HtmlTable {
         for (std::size_t i = 0; i < dim.axes.size(); ++i)
           dims += (i == 0 ? "\u00a0over\u00a0" : ",") + report.mesh[static_cast<std::size_t>(dim.axes[i])].name;
       }
-      html +=
-          fmt::format("<figure><figcaption><b>{}</b>{}<br><span>{}{} elements of {} on a rank</span></figcaption>{}</figure>\n", escaped(dims),
-                      variables ? escaped(names) : fmt::format("{} of them, the first made by {}", tensor.count, escaped(tensor.name)),
-                      tensor.copies == report.processors && tensor.copies > 1 ? "all " : "", whole_number(tensor.local_elements).substr(1),
-                      tensor.type, tensor_picture(report, tensor));
+      html += fmt::format(
+          "<figure><figcaption><b>{}</b>{}<br><span>{}{} elements of {} on a rank</span></figcaption>{}</figure>\n",
+          escaped(dims),
+          variables ? escaped(names)
+                    : fmt::format("{} of them, the first made by {}", tensor.count, escaped(tensor.name)),
+          tensor.copies == report.processors && tensor.copies > 1 ? "all " : "",
+          whole_number(tensor.local_elements).substr(1), tensor.type, tensor_picture(report, tensor));
     }
     html += "</div>\n";
   }
@@ -200,10 +213,11 @@ class HtmlTable {
   const auto add = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(page), format, std::forward<Args>(args)...);
   };
-  add("<h1>{}</h1>\n<p class=\"muted\">mesh <code>{}</code>, layout <code>{}</code>. All numbers are of one of {} ranks unless they say "
+  add("<h1>{}</h1>\n<p class=\"muted\">mesh <code>{}</code>, layout <code>{}</code>. All numbers are of one of {} "
+      "ranks unless they say "
       "otherwise.</p>\n",
-      detail::escaped(report.title), detail::escaped(report.mesh_text()), detail::escaped(report.layout.empty() ? "(none)" : report.layout),
-      report.processors);
+      detail::escaped(report.title), detail::escaped(report.mesh_text()),
+      detail::escaped(report.layout.empty() ? "(none)" : report.layout), report.processors);
 
   double wire = 0;
   for (const Report::AlongAxes& along : report.along_axes) wire += along.wire_bytes;
@@ -221,7 +235,8 @@ class HtmlTable {
   if (report.is_measured) {
     tile(detail::seconds_text(report.seconds()), "measured");
   } else {
-    tile(detail::seconds_text(report.time.at_least()) + " to " + detail::seconds_text(report.time.at_most()), "by the model");
+    tile(detail::seconds_text(report.time.at_least()) + " to " + detail::seconds_text(report.time.at_most()),
+         "by the model");
   }
   add("</div>\n");
   if (!report.findings.empty()) {
@@ -230,19 +245,26 @@ class HtmlTable {
     add("</ul>\n");
   }
 
-  add("<h2>The mesh and the rules</h2>\n<div class=\"columns\"><div class=\"card\">{}</div><div>{}</div></div>\n", detail::mesh_picture(report),
-      report.layout.empty() ? "<p class=\"muted\">No rules: every rank holds everything.</p>" : detail::rule_table(report));
-  add("<h2>The step</h2>\n<p class=\"muted\">{}<span class=\"key forward\"></span>forward<span class=\"key backward\"></span>backward<span "
+  add("<h2>The mesh and the rules</h2>\n<div class=\"columns\"><div class=\"card\">{}</div><div>{}</div></div>\n",
+      detail::mesh_picture(report),
+      report.layout.empty() ? "<p class=\"muted\">No rules: every rank holds everything.</p>"
+                            : detail::rule_table(report));
+  add("<h2>The step</h2>\n<p class=\"muted\">{}<span class=\"key forward\"></span>forward<span class=\"key "
+      "backward\"></span>backward<span "
       "class=\"key update\"></span>update</p>\n<div class=\"card\">{}</div>\n",
-      report.is_measured ? "As this rank measured it." : "Estimated, one thing after the other; what overlaps would end sooner.",
+      report.is_measured ? "As this rank measured it."
+                         : "Estimated, one thing after the other; what overlaps would end sooner.",
       detail::timeline_picture(report));
-  add("<p class=\"muted\">Each tensor below is cut into its slices on the left, one colour each; on the right every rank has the colour of the "
+  add("<p class=\"muted\">Each tensor below is cut into its slices on the left, one colour each; on the right every "
+      "rank has the colour of the "
       "slice that it holds, so ranks of one colour hold copies.</p>\n");
   page += detail::tensor_cards(report);
   add("<h2>Communication</h2>\n{}", detail::communication_table(report));
   add("<h2>Operations</h2>\n{}", detail::operation_table(report));
-  add("<h2>Products and what they move</h2>\n<p class=\"muted\">Elements that a rank moves at least for one of these products on its own, on "
-      "the best grid of as many ranks, and on the grid of this layout, if all operands start out as one copy. A step may move less, because "
+  add("<h2>Products and what they move</h2>\n<p class=\"muted\">Elements that a rank moves at least for one of these "
+      "products on its own, on "
+      "the best grid of as many ranks, and on the grid of this layout, if all operands start out as one copy. A step "
+      "may move less, because "
       "replicated operands serve several products.</p>\n{}",
       detail::product_table(report));
   add("<h2>Counters as Mesh-TensorFlow prints them</h2>\n{}", detail::counter_table(report));

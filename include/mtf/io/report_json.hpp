@@ -38,7 +38,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// The members of a report under their names; numbers are of one rank, bytes and seconds where they are named so. docs/reports.md has the list.
+/// The members of a report under their names; numbers are of one rank, bytes and seconds where they are named so.
+/// docs/reports.md has the list.
 [[nodiscard]] inline nlohmann::json json_of(const Report& report) {
   using nlohmann::json;
   const Cost& cost = report.cost;
@@ -114,23 +115,25 @@ namespace detail {
                       {"work", e.work},
                       {"bytes", e.bytes}});
   }
-  json result{{"title", report.title},
-              {"mesh", mesh},
-              {"layout", report.layout},
-              {"processors", report.processors},
-              {"parameters", {{"total", cost.parameters}, {"per_rank", cost.parameters_per_rank}}},
-              {"memory", {{"parameter_bytes", cost.parameter_bytes}, {"state_bytes", cost.state_bytes}, {"peak_bytes", cost.peak_bytes}}},
-              {"multiply_adds", cost.multiply_adds()},
-              {"einsum", report.einsum},
-              {"einsum_unique", report.einsum_unique},
-              {"operations", operations},
-              {"communication", communication},
-              {"along_axes", along_axes},
-              {"products", products},
-              {"tensors", tensors},
-              {"events", events},
-              {"counters", report.counters},
-              {"findings", report.findings}};
+  json result{
+      {"title", report.title},
+      {"mesh", mesh},
+      {"layout", report.layout},
+      {"processors", report.processors},
+      {"parameters", {{"total", cost.parameters}, {"per_rank", cost.parameters_per_rank}}},
+      {"memory",
+       {{"parameter_bytes", cost.parameter_bytes}, {"state_bytes", cost.state_bytes}, {"peak_bytes", cost.peak_bytes}}},
+      {"multiply_adds", cost.multiply_adds()},
+      {"einsum", report.einsum},
+      {"einsum_unique", report.einsum_unique},
+      {"operations", operations},
+      {"communication", communication},
+      {"along_axes", along_axes},
+      {"products", products},
+      {"tensors", tensors},
+      {"events", events},
+      {"counters", report.counters},
+      {"findings", report.findings}};
   if (report.is_measured) {
     result["time"] = {{"measured", report.seconds()}};
   } else {

@@ -1,4 +1,5 @@
-// Pictures of a report as SVG: the mesh, a tensor laid over it, the timeline of a step. Colours that depend on the scheme come from the page.
+// Pictures of a report as SVG: the mesh, a tensor laid over it, the timeline of a step. Colours that depend on the
+// scheme come from the page.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,8 @@ class Picture {
     body_ += '\n';
   }
   void rect(double x, double y, double width, double height, std::string_view fill, std::string_view title = {}) {
-    fmt::format_to(std::back_inserter(body_), "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.5g}\" height=\"{:.5g}\" {}", x, y, width, height,
-                   fill);
+    fmt::format_to(std::back_inserter(body_), "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.5g}\" height=\"{:.5g}\" {}",
+                   x, y, width, height, fill);
     if (title.empty()) {
       body_ += "/>\n";
     } else {
@@ -58,16 +59,18 @@ class Picture {
          words);
   }
   [[nodiscard]] std::string finish(double width, double height, std::string_view description) const {
-    return fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
-                       width, height, width, height, escaped(description), body_);
+    return fmt::format(
+        "<svg viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\" "
+        "aria-label=\"{}\">\n{}</svg>\n",
+        width, height, width, height, escaped(description), body_);
   }
 
  private:
   std::string body_;
 };
 
-/// The mesh as panels of rows and columns: the first axis goes down, the last across, those between from panel to panel. A line of ranks that is
-/// too long is broken, and of very many only the first are drawn.
+/// The mesh as panels of rows and columns: the first axis goes down, the last across, those between from panel to
+/// panel. A line of ranks that is too long is broken, and of very many only the first are drawn.
 struct MeshGrid {
   static constexpr std::int64_t most = 64;  ///< rows and columns
   std::int64_t rows = 1, cols = 1, panels = 1;
@@ -89,10 +92,13 @@ struct MeshGrid {
     shown_panels = std::min<std::int64_t>(panels, 8);
   }
   [[nodiscard]] bool is_whole() const { return shown_rows == rows && shown_cols == cols && shown_panels == panels; }
-  [[nodiscard]] std::int64_t rank(std::int64_t panel, std::int64_t row, std::int64_t col) const { return (row * panels + panel) * cols + col; }
+  [[nodiscard]] std::int64_t rank(std::int64_t panel, std::int64_t row, std::int64_t col) const {
+    return (row * panels + panel) * cols + col;
+  }
   [[nodiscard]] double cell(double width, double height, double largest) const {
     const double gaps = 8 * static_cast<double>(shown_panels - 1);
-    return std::min({largest, (width - gaps) / static_cast<double>(shown_cols * shown_panels), height / static_cast<double>(shown_rows)});
+    return std::min({largest, (width - gaps) / static_cast<double>(shown_cols * shown_panels),
+                     height / static_cast<double>(shown_rows)});
   }
   [[nodiscard]] double x(double cell, std::int64_t panel, std::int64_t col) const {
     return static_cast<double>(panel) * (static_cast<double>(shown_cols) * cell + 8) + static_cast<double>(col) * cell;
@@ -119,7 +125,8 @@ struct MeshGrid {
           place += fmt::format(", {}={}", report.mesh[axis].name, rest % report.mesh[axis].size);
         }
         picture.rect(x + 0.5, y + 0.5, cell - 1, cell - 1, "class=\"rank\" rx=\"1.5\"", place);
-        if (cell >= 22) picture.text(x + cell / 2, y + cell / 2 + 4, "class=\"small\" text-anchor=\"middle\"", std::to_string(rank));
+        if (cell >= 22)
+          picture.text(x + cell / 2, y + cell / 2 + 4, "class=\"small\" text-anchor=\"middle\"", std::to_string(rank));
       }
     }
   }
@@ -129,8 +136,9 @@ struct MeshGrid {
     const Report::Axis& last = report.mesh.back();
     picture.text(left + width / 2, 16, "text-anchor=\"middle\"", fmt::format("{} : {}", last.name, last.size));
     if (report.mesh.size() > 1) {
-      picture.text(0, 0, fmt::format("text-anchor=\"middle\" transform=\"translate(18 {:.5g}) rotate(-90)\"", top + height / 2),
-                   fmt::format("{} : {}", report.mesh.front().name, report.mesh.front().size));
+      picture.text(
+          0, 0, fmt::format("text-anchor=\"middle\" transform=\"translate(18 {:.5g}) rotate(-90)\"", top + height / 2),
+          fmt::format("{} : {}", report.mesh.front().name, report.mesh.front().size));
     }
   }
   double bottom = top + height;
@@ -140,13 +148,16 @@ struct MeshGrid {
       between += fmt::format("{}{} : {}", axis > 1 ? ", " : "", report.mesh[axis].name, report.mesh[axis].size);
     picture.text(left, bottom += 18, "class=\"muted\"", between);
   }
-  if (grid.is_broken) picture.text(left, bottom += 18, "class=\"muted\"", fmt::format("one axis, {} ranks a line", grid.cols));
-  if (!grid.is_whole()) picture.text(left, bottom += 18, "class=\"muted\"", fmt::format("the first of {} ranks", report.processors));
+  if (grid.is_broken)
+    picture.text(left, bottom += 18, "class=\"muted\"", fmt::format("one axis, {} ranks a line", grid.cols));
+  if (!grid.is_whole())
+    picture.text(left, bottom += 18, "class=\"muted\"", fmt::format("the first of {} ranks", report.processors));
   return picture.finish(std::max(left + width + 4, 200.0), bottom + 6, "the mesh " + report.mesh_text());
 }
 
 /// Colour of a slice: hue by its number downwards, lightness by that across; where there is one of them only, hue.
-[[nodiscard]] inline std::string slice_fill(std::int64_t down, std::int64_t downs, std::int64_t across, std::int64_t acrosses) {
+[[nodiscard]] inline std::string slice_fill(std::int64_t down, std::int64_t downs, std::int64_t across,
+                                            std::int64_t acrosses) {
   if (downs == 1 && acrosses == 1) return "class=\"whole\"";
   const auto share = [](std::int64_t i, std::int64_t n) { return static_cast<double>(i) / static_cast<double>(n); };
   const bool one_way = downs == 1 || acrosses == 1;
@@ -161,7 +172,8 @@ struct MeshGrid {
   std::vector<const Report::Dim*> down, across;
   for (const Report::Dim& dim : tensor.dims) {
     if (dim.parts == 1) continue;
-    const bool is_across = std::find(dim.axes.begin(), dim.axes.end(), static_cast<int>(report.mesh.size()) - 1) != dim.axes.end();
+    const bool is_across =
+        std::find(dim.axes.begin(), dim.axes.end(), static_cast<int>(report.mesh.size()) - 1) != dim.axes.end();
     (is_across ? across : down).push_back(&dim);
   }
   const auto parts_of = [](const std::vector<const Report::Dim*>& dims) {
@@ -185,12 +197,13 @@ struct MeshGrid {
   for (std::int64_t i = 0; i < shown_majors; ++i) {
     for (std::int64_t j = 0; j < shown_minors; ++j) {
       const double gap = std::min(height, width) > 6 ? 1 : 0;
-      picture.rect(left + static_cast<double>(j) * width, top + static_cast<double>(i) * height, width - gap, height - gap,
-                   slice_fill(i, majors, j, minors));
+      picture.rect(left + static_cast<double>(j) * width, top + static_cast<double>(i) * height, width - gap,
+                   height - gap, slice_fill(i, majors, j, minors));
     }
   }
   if (!down.empty()) {
-    picture.label(0, 0, fmt::format("class=\"small\" transform=\"translate(15 {:.5g}) rotate(-90)\"", top + size / 2), label(down), size);
+    picture.label(0, 0, fmt::format("class=\"small\" transform=\"translate(15 {:.5g}) rotate(-90)\"", top + size / 2),
+                  label(down), size);
   }
   if (!across.empty()) picture.label(left + size / 2, 13, "class=\"small\"", label(across), size + 20);
   picture.text(left, top + size + 17, "class=\"small muted\"",
@@ -203,8 +216,10 @@ struct MeshGrid {
     std::int64_t number = 0;
     for (const int axis : dim.axes) {
       std::int64_t rest = rank;
-      for (std::size_t later = report.mesh.size(); --later > static_cast<std::size_t>(axis);) rest /= report.mesh[later].size;
-      number = number * report.mesh[static_cast<std::size_t>(axis)].size + rest % report.mesh[static_cast<std::size_t>(axis)].size;
+      for (std::size_t later = report.mesh.size(); --later > static_cast<std::size_t>(axis);)
+        rest /= report.mesh[later].size;
+      number = number * report.mesh[static_cast<std::size_t>(axis)].size +
+               rest % report.mesh[static_cast<std::size_t>(axis)].size;
     }
     return number;
   };
@@ -225,8 +240,8 @@ struct MeshGrid {
         std::int64_t end = col + 1;
         while (cell < 8 && end < grid.shown_cols && fill_of(end) == fill) ++end;
         const double gap = cell >= 8 ? 1 : 0;
-        picture.rect(begin + grid.x(cell, panel, col), top + static_cast<double>(row) * cell, static_cast<double>(end - col) * cell - gap,
-                     cell - gap, fill);
+        picture.rect(begin + grid.x(cell, panel, col), top + static_cast<double>(row) * cell,
+                     static_cast<double>(end - col) * cell - gap, cell - gap, fill);
         col = end;
       }
     }
@@ -240,10 +255,11 @@ struct MeshGrid {
     }
   }
   if (report.mesh.size() > 1) {
-    picture.text(0, 0,
-                 fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate({:.5g} {:.5g}) rotate(-90)\"", begin - 7,
-                             top + static_cast<double>(grid.shown_rows) * cell / 2),
-                 report.mesh.front().name);
+    picture.text(
+        0, 0,
+        fmt::format("class=\"small\" text-anchor=\"middle\" transform=\"translate({:.5g} {:.5g}) rotate(-90)\"",
+                    begin - 7, top + static_cast<double>(grid.shown_rows) * cell / 2),
+        report.mesh.front().name);
   }
   picture.text(begin, top + size + 17, "class=\"small muted\"",
                tensor.copies == 1 ? "no copies" : fmt::format("each on {} ranks", tensor.copies));

@@ -36,15 +36,16 @@ namespace detail {
   const double mark = time_mark(seconds);
   for (int i = 0; static_cast<double>(i) * mark <= seconds * 1.0001; ++i) {
     const double at = static_cast<double>(i) * mark;
-    picture.add("<line x1=\"{0:.6g}\" x2=\"{0:.6g}\" y1=\"{1:.5g}\" y2=\"{2:.5g}\" class=\"mark\"/>", x(at), top, bottom);
+    picture.add("<line x1=\"{0:.6g}\" x2=\"{0:.6g}\" y1=\"{1:.5g}\" y2=\"{2:.5g}\" class=\"mark\"/>", x(at), top,
+                bottom);
     picture.text(x(at), bottom + 17, "class=\"small muted\" text-anchor=\"middle\"", seconds_text(at));
   }
   for (std::size_t lane = 0; lane <= report.along_axes.size(); ++lane) {
     const double y = top + static_cast<double>(lane) * lane_height;
     picture.text(left - 10, y + lane_height / 2 + 4, "text-anchor=\"end\"",
                  lane == 0 ? "local work" : report.names(report.along_axes[lane - 1].axes));
-    picture.add("<line x1=\"{:.5g}\" x2=\"{:.5g}\" y1=\"{:.5g}\" y2=\"{:.5g}\" class=\"mark\"/>", left, left + width, y + lane_height,
-                y + lane_height);
+    picture.add("<line x1=\"{:.5g}\" x2=\"{:.5g}\" y1=\"{:.5g}\" y2=\"{:.5g}\" class=\"mark\"/>", left, left + width,
+                y + lane_height, y + lane_height);
   }
 
   // Phases, which may take turns.
@@ -74,13 +75,15 @@ namespace detail {
     const Report::Event* last = nullptr;
     const auto draw = [&] {
       if (together == 0) return;
-      const std::string title = together > 1 ? fmt::format("{} short ones, {}, {}", together, name_of(last->phase), seconds_text(end - begin))
-                                             : fmt::format("{}: {}, {}, {} {}", last->operation, last->plan, seconds_text(last->seconds),
-                                                           with_prefix(static_cast<double>(last->bytes), "B"),
-                                                           last->work > 0 ? with_prefix(static_cast<double>(last->work), " operations") : "");
+      const std::string title =
+          together > 1 ? fmt::format("{} short ones, {}, {}", together, name_of(last->phase), seconds_text(end - begin))
+                       : fmt::format("{}: {}, {}, {} {}", last->operation, last->plan, seconds_text(last->seconds),
+                                     with_prefix(static_cast<double>(last->bytes), "B"),
+                                     last->work > 0 ? with_prefix(static_cast<double>(last->work), " operations") : "");
       const double room = x(end) - x(begin);
       picture.rect(x(begin), y, std::max(room - (room > 2 ? 0.4 : 0), 0.35), lane_height - 10,
-                   fmt::format("class=\"{}{}\"", name_of(last->phase), last->plan == "contract" ? " product" : ""), title);
+                   fmt::format("class=\"{}{}\"", name_of(last->phase), last->plan == "contract" ? " product" : ""),
+                   title);
       together = 0;
     };
     for (const Report::Event& event : report.events) {

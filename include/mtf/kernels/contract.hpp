@@ -13,15 +13,16 @@ inline namespace v0 {
 
 namespace kernels {
 
-inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t lda,
-                 const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
-  cblas_sgemm(CblasRowMajor, ta, tb, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1.0F, a, static_cast<int>(lda), b,
-              static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
+inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                 std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+  cblas_sgemm(CblasRowMajor, ta, tb, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1.0F, a,
+              static_cast<int>(lda), b, static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
-inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k, const double* a, std::int64_t lda,
-                 const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
-  cblas_dgemm(CblasRowMajor, ta, tb, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1.0, a, static_cast<int>(lda), b,
-              static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
+inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k,
+                 const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c,
+                 std::int64_t ldc) {
+  cblas_dgemm(CblasRowMajor, ta, tb, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1.0, a,
+              static_cast<int>(lda), b, static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 
 /// A matrix as BLAS wants it: row-major with a leading dimension, perhaps transposed.
@@ -105,7 +106,8 @@ void execute(const Space& space, const ContractionPlan& plan, T* c, const T* a, 
   if constexpr (std::is_floating_point_v<T> && on_host<Space>) {
     if (plan.is_gemm) {
       const ContractKernel<T, true> kernel{batch, summed, plan, c, a, b};
-      // One large product is BLAS's to divide among threads; several are ours, and BLAS runs on one thread inside the range.
+      // One large product is BLAS's to divide among threads; several are ours, and BLAS runs on one thread inside the
+      // range.
       if (blocks > 1) return for_blocks(space, "mtf::contract", blocks, kernel);
       wait_for(space);
       return kernel(0);

@@ -37,7 +37,8 @@ struct TargetLogitKernel {
 template <class Space, class T, class Id>
 void execute(const Space& space, const TargetLogitPlan& plan, T* out, const T* logits, const Id* targets) {
   const Outer<3> outer(plan.loop);
-  for_blocks(space, "mtf::target", outer.size * outer.inner, TargetLogitKernel<T, Id>{outer, plan, out, logits, targets});
+  for_blocks(space, "mtf::target", outer.size * outer.inner,
+             TargetLogitKernel<T, Id>{outer, plan, out, logits, targets});
 }
 
 template <class T, class Id>
@@ -55,7 +56,8 @@ struct CrossEntropyGradientKernel {
     for (int o = 0; o < 5; ++o) offset[o] += block % outer.inner * outer.inner_strides[o];
     const auto class_of_row = static_cast<std::int64_t>(targets[offset[4]]);
     const bool inside = class_of_row >= 0 && class_of_row < plan.extent;
-    const T weight_sum = static_cast<T>(plan.off * static_cast<double>(plan.extent) + (inside ? plan.on - plan.off : 0.0));
+    const T weight_sum =
+        static_cast<T>(plan.off * static_cast<double>(plan.extent) + (inside ? plan.on - plan.off : 0.0));
     const T slope = dy[offset[1]];
     const T z = log_z[offset[3]];
     const T scale = slope * (weight_sum + T(2) * static_cast<T>(plan.z_loss) * z);
@@ -66,15 +68,18 @@ struct CrossEntropyGradientKernel {
       for (std::int64_t v = 0; v < plan.length; ++v) to[v * plan.stride] = T(0);
       return;
     }
-    for (std::int64_t v = 0; v < plan.length; ++v) to[v * plan.stride] = scale * std::exp(row[v * plan.stride] - z) - off;
+    for (std::int64_t v = 0; v < plan.length; ++v)
+      to[v * plan.stride] = scale * std::exp(row[v * plan.stride] - z) - off;
     const std::int64_t target = class_of_row - plan.begin;
     if (target >= 0 && target < plan.length) to[target * plan.stride] -= slope * static_cast<T>(plan.on - plan.off);
   }
 };
 template <class Space, class T, class Id>
-void execute(const Space& space, const CrossEntropyGradientPlan& plan, T* out, const T* dy, const T* logits, const T* log_z, const Id* targets) {
+void execute(const Space& space, const CrossEntropyGradientPlan& plan, T* out, const T* dy, const T* logits,
+             const T* log_z, const Id* targets) {
   const Outer<5> outer(plan.loop);
-  for_blocks(space, "mtf::xent'", outer.size * outer.inner, CrossEntropyGradientKernel<T, Id>{outer, plan, out, dy, logits, log_z, targets});
+  for_blocks(space, "mtf::xent'", outer.size * outer.inner,
+             CrossEntropyGradientKernel<T, Id>{outer, plan, out, dy, logits, log_z, targets});
 }
 
 }  // namespace kernels

@@ -16,8 +16,8 @@ inline namespace v0 {
 
 namespace kernels {
 
-/// One operand within a chunk: a pointer to consecutive elements, of which those that are not consecutive in memory were
-/// copied, so that the loop over the chunk always has unit strides.
+/// One operand within a chunk: a pointer to consecutive elements, of which those that are not consecutive in memory
+/// were copied, so that the loop over the chunk always has unit strides.
 template <class T>
 struct Chunk {
   using C = computed<T>;
@@ -68,8 +68,8 @@ struct MapKernel {
     } else {
       outer.offsets(block / outer.inner, offset);
       const std::int64_t i = block % outer.inner;
-      out[offset[0] + i * outer.inner_strides[0]] =
-          static_cast<R>(f(static_cast<computed<Ts>>(std::get<I>(in)[offset[1 + I] + i * outer.inner_strides[1 + I]])...));
+      out[offset[0] + i * outer.inner_strides[0]] = static_cast<R>(
+          f(static_cast<computed<Ts>>(std::get<I>(in)[offset[1 + I] + i * outer.inner_strides[1 + I]])...));
     }
   }
 };
@@ -87,8 +87,8 @@ void execute(const Space& space, const MapPlan& plan, const F& f, R* out, const 
   map(space, "mtf::map", plan.loop, f, out, in...);
 }
 
-/// dy times the slope of f in its argument `which`. Where dy is 0 the result does not depend on the element, so the gradient is 0 whatever the
-/// slope: an infinite one, of a branch that `where` did not take, must not make a NaN of it.
+/// dy times the slope of f in its argument `which`. Where dy is 0 the result does not depend on the element, so the
+/// gradient is 0 whatever the slope: an infinite one, of a branch that `where` did not take, must not make a NaN of it.
 template <class F, class T>
 struct Slope {
   F f;
@@ -159,14 +159,16 @@ struct CopyKernel {
   MTF_FUNCTION void strided(char* to, const char* from) const {
     auto* target = reinterpret_cast<Word*>(to);
     const auto* source = reinterpret_cast<const Word*>(from);
-    for (std::int64_t i = 0; i < outer.inner; ++i) target[i * outer.inner_strides[0]] = source[i * outer.inner_strides[1]];
+    for (std::int64_t i = 0; i < outer.inner; ++i)
+      target[i * outer.inner_strides[0]] = source[i * outer.inner_strides[1]];
   }
 };
 template <class Space>
 void execute(const Space& space, const CopyPlan& plan, int width, void* out, const void* in) {
   const Outer<2> outer(plan.loop);
   for_blocks(space, "mtf::copy", outer.size,
-             CopyKernel{outer, width, static_cast<char*>(out) + plan.out_offset * width, static_cast<const char*>(in) + plan.in_offset * width});
+             CopyKernel{outer, width, static_cast<char*>(out) + plan.out_offset * width,
+                        static_cast<const char*>(in) + plan.in_offset * width});
 }
 
 }  // namespace kernels

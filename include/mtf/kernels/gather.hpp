@@ -32,8 +32,8 @@ void execute(const Space& space, const GatherPlan& plan, T* out, const T* table,
   for_blocks(space, "mtf::gather", outer.size, GatherKernel<T, Id>{outer, plan, out, table, ids});
 }
 
-/// Adds a range of columns of all rows in order: rows may meet in the table, columns do not, and the order of the sums does
-/// not depend on the number of threads.
+/// Adds a range of columns of all rows in order: rows may meet in the table, columns do not, and the order of the sums
+/// does not depend on the number of threads.
 template <class T, class Id>
 struct ScatterAddKernel {
   Outer<3> outer;
@@ -51,7 +51,8 @@ struct ScatterAddKernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t id = static_cast<std::int64_t>(ids[offset[2] + i * outer.inner_strides[2]]) - plan.begin;
         if (id >= 0 && id < plan.length) {
-          table[offset[1] + i * outer.inner_strides[1] + id * plan.stride] += rows[offset[0] + i * outer.inner_strides[0]];
+          table[offset[1] + i * outer.inner_strides[1] + id * plan.stride] +=
+              rows[offset[0] + i * outer.inner_strides[0]];
         }
       }
     }
@@ -64,7 +65,8 @@ void execute(const Space& space, const ScatterAddPlan& plan, T* table, const T* 
   // Columns that share a place in the table (stride 0, or a shape without a free column) stay in one block.
   const bool separate = outer.inner_strides[1] != 0 && outer.inner_strides[2] == 0;
   const std::int64_t width = separate ? 64 : outer.inner;
-  for_blocks(space, "mtf::scatter", (outer.inner + width - 1) / width, ScatterAddKernel<T, Id>{outer, plan, table, rows, ids, width});
+  for_blocks(space, "mtf::scatter", (outer.inner + width - 1) / width,
+             ScatterAddKernel<T, Id>{outer, plan, table, rows, ids, width});
 }
 
 }  // namespace kernels

@@ -22,8 +22,8 @@ namespace kernels {
 template <class Space>
 inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
 
-// Before a loop in which no iteration depends on another, also where output and input are the same memory: the compiler needs no test for
-// overlap, and vectorises.
+// Before a loop in which no iteration depends on another, also where output and input are the same memory: the compiler
+// needs no test for overlap, and vectorises.
 #if defined(__clang__)
 #define MTF_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -35,7 +35,8 @@ inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, ty
 /// Elements of one chunk: long enough to amortise the decoding, short enough for the first-level cache.
 inline constexpr std::int64_t chunk = 512;
 
-/// Waits for the kernels of the space. Newer Kokkos gives a fence a name, by default one so long that each call allocates it.
+/// Waits for the kernels of the space. Newer Kokkos gives a fence a name, by default one so long that each call
+/// allocates it.
 template <class Space>
 void wait_for(const Space& space) {
   if constexpr (requires { space.fence("mtf::wait"); }) {
@@ -51,8 +52,8 @@ void for_blocks(const Space& space, const char* name, std::int64_t blocks, const
   Kokkos::parallel_for(name, Policy(space, 0, blocks), functor);
 }
 
-/// What blocks of a user's code threw. An exception must not leave a thread of a parallel region, where it would end the
-/// program without a word of ours; it waits here for the thread that launched the range.
+/// What blocks of a user's code threw. An exception must not leave a thread of a parallel region, where it would end
+/// the program without a word of ours; it waits here for the thread that launched the range.
 class Thrown {
  public:
   /// Whether an earlier block has thrown: then this one need not run.
@@ -88,8 +89,8 @@ struct Guarded {
   }
 };
 
-/// As for_blocks, for blocks that call a user's function: what it throws on the host is thrown here after the range, as a
-/// plain loop would throw it.
+/// As for_blocks, for blocks that call a user's function: what it throws on the host is thrown here after the range, as
+/// a plain loop would throw it.
 template <class Space, class Functor>
 void for_user_blocks(const Space& space, const char* name, std::int64_t blocks, const Functor& functor) {
   if constexpr (on_host<Space>) {
@@ -108,8 +109,8 @@ struct Outer {
   int dims = 0;
   std::int64_t extents[static_cast<unsigned>(max_union_rank)];
   std::int64_t strides[static_cast<unsigned>(max_union_rank)][Operands];
-  std::int64_t size = 1;             ///< iterations of the outer dims
-  std::int64_t inner = 1;            ///< iterations of the innermost dim
+  std::int64_t size = 1;   ///< iterations of the outer dims
+  std::int64_t inner = 1;  ///< iterations of the innermost dim
   std::int64_t inner_strides[Operands]{};
 
   explicit Outer(const Loop& loop) {

@@ -47,7 +47,8 @@ struct DescentStep {
 };
 template <class Space, class T>
 void execute(const Space& space, const MomentumPlan& plan, T* w, T* v, const T* g) {
-  update(space, "mtf::momentum", plan.count, MomentumStep<T>{static_cast<T>(plan.rate), static_cast<T>(plan.momentum), w, v, g});
+  update(space, "mtf::momentum", plan.count,
+         MomentumStep<T>{static_cast<T>(plan.rate), static_cast<T>(plan.momentum), w, v, g});
 }
 template <class Space, class T>
 void execute(const Space& space, const MomentumPlan& plan, T* w, const T* g) {
@@ -70,8 +71,8 @@ struct AdamStep {
 template <class Space, class T>
 void execute(const Space& space, const AdamPlan& plan, T* w, T* m, T* v, const T* g) {
   update(space, "mtf::adam", plan.count,
-         AdamStep<T>{static_cast<T>(plan.rate), static_cast<T>(plan.beta1), static_cast<T>(plan.beta2), static_cast<T>(plan.epsilon),
-                     static_cast<T>(plan.decay), w, m, v, g});
+         AdamStep<T>{static_cast<T>(plan.rate), static_cast<T>(plan.beta1), static_cast<T>(plan.beta2),
+                     static_cast<T>(plan.epsilon), static_cast<T>(plan.decay), w, m, v, g});
 }
 
 }  // namespace kernels

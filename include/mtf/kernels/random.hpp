@@ -24,8 +24,9 @@ struct Philox {
     for (int round = 0; round < 10; ++round) {
       const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * words[0];
       const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * words[2];
-      const std::uint32_t next[4] = {static_cast<std::uint32_t>(p1 >> 32) ^ words[1] ^ k0, static_cast<std::uint32_t>(p1),
-                                     static_cast<std::uint32_t>(p0 >> 32) ^ words[3] ^ k1, static_cast<std::uint32_t>(p0)};
+      const std::uint32_t next[4] = {
+          static_cast<std::uint32_t>(p1 >> 32) ^ words[1] ^ k0, static_cast<std::uint32_t>(p1),
+          static_cast<std::uint32_t>(p0 >> 32) ^ words[3] ^ k1, static_cast<std::uint32_t>(p0)};
       for (int i = 0; i < 4; ++i) words[i] = next[i];
       k0 += 0x9E3779B9U;
       k1 += 0xBB67AE85U;
@@ -33,7 +34,9 @@ struct Philox {
   }
 
   /// In (0, 1), never an end.
-  [[nodiscard]] MTF_FUNCTION constexpr double uniform(int word) const { return (static_cast<double>(words[word]) + 0.5) * 0x1p-32; }
+  [[nodiscard]] MTF_FUNCTION constexpr double uniform(int word) const {
+    return (static_cast<double>(words[word]) + 0.5) * 0x1p-32;
+  }
   /// Standard normal by the transform of Box and Muller on words 0, 1 or 2, 3.
   [[nodiscard]] MTF_FUNCTION double normal(int word) const {
     const int pair = word & ~1;
@@ -54,7 +57,8 @@ MTF_FUNCTION inline double draw(const RandomPlan& plan, std::uint64_t key, const
     case Distribution::truncated_normal: break;
   }
   double value = block.normal(word);
-  for (std::uint64_t attempt = 1; value < -2 || value > 2; ++attempt) value = Philox(index >> 2U, attempt << 32U, key).normal(word);
+  for (std::uint64_t attempt = 1; value < -2 || value > 2; ++attempt)
+    value = Philox(index >> 2U, attempt << 32U, key).normal(word);
   return plan.a + plan.b * value;
 }
 
@@ -94,8 +98,9 @@ struct RandomKernel {
   }
 };
 
-/// A whole number in [0, count): the upper half of the product of count and 64 random bits, so that no number is likelier than another by
-/// more than 2^-64 (Lemire, Fast Random Integer Generation in an Interval, 2019, without its rejections).
+/// A whole number in [0, count): the upper half of the product of count and 64 random bits, so that no number is
+/// likelier than another by more than 2^-64 (Lemire, Fast Random Integer Generation in an Interval, 2019, without its
+/// rejections).
 MTF_FUNCTION constexpr std::uint64_t draw_integer(std::uint64_t count, std::uint64_t key, std::uint64_t index) {
   const Philox block(index, 0, key);
   const std::uint64_t low = std::uint64_t{block.words[0]} * (count & 0xFFFFFFFFU);
@@ -115,7 +120,8 @@ struct RandomIntegerKernel {
     outer.offsets(row, offset);
     for (std::int64_t i = 0; i < outer.inner; ++i) {
       const auto index = static_cast<std::uint64_t>(plan.index + offset[1] + i * outer.inner_strides[1]);
-      out[offset[0] + i * outer.inner_strides[0]] = static_cast<T>(static_cast<std::uint64_t>(plan.low) + draw_integer(plan.count, key, index));
+      out[offset[0] + i * outer.inner_strides[0]] =
+          static_cast<T>(static_cast<std::uint64_t>(plan.low) + draw_integer(plan.count, key, index));
     }
   }
 };

@@ -23,12 +23,12 @@ MTF_FUNCTION inline T combine(T a, T b) {
   }
 }
 
-/// One block reduces one chunk of neighbouring outputs (`columns`: the inputs of a chunk are consecutive too), or one output.
-/// Reads T, combines in C, writes O.
+/// One block reduces one chunk of neighbouring outputs (`columns`: the inputs of a chunk are consecutive too), or one
+/// output. Reads T, combines in C, writes O.
 template <class O, class T, Combine How, bool Columns>
 struct ReduceKernel {
   using C = computed<T>;
-  Outer<2> kept;     ///< output, input
+  Outer<2> kept;  ///< output, input
   Outer<2> reduced;
   std::int64_t chunks;
   O* out;
@@ -108,7 +108,8 @@ void reduce(const Space& space, const ReducePlan& plan, O* out, const T* in) {
     const std::int64_t chunks = (kept.inner + Kernel::width - 1) / Kernel::width;
     for_blocks(space, "mtf::reduce", kept.size * chunks, Kernel{kept, reduced, chunks, out, in});
   } else {
-    for_blocks(space, "mtf::reduce", kept.size * kept.inner, ReduceKernel<O, T, How, false>{kept, reduced, kept.inner, out, in});
+    for_blocks(space, "mtf::reduce", kept.size * kept.inner,
+               ReduceKernel<O, T, How, false>{kept, reduced, kept.inner, out, in});
   }
 }
 

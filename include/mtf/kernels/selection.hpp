@@ -60,14 +60,16 @@ void execute(const Space& space, const ArgExtremePlan& plan, T* values, std::int
   const std::int64_t width = outer.inner_strides[1] == 1 ? ArgExtremeKernel<T, true>::widest : 1;
   const std::int64_t chunks = (outer.inner + width - 1) / width;
   if (plan.largest) {
-    for_blocks(space, "mtf::argmax", outer.size * chunks, ArgExtremeKernel<T, true>{outer, plan, width, chunks, values, indices, in});
+    for_blocks(space, "mtf::argmax", outer.size * chunks,
+               ArgExtremeKernel<T, true>{outer, plan, width, chunks, values, indices, in});
   } else {
-    for_blocks(space, "mtf::argmin", outer.size * chunks, ArgExtremeKernel<T, false>{outer, plan, width, chunks, values, indices, in});
+    for_blocks(space, "mtf::argmin", outer.size * chunks,
+               ArgExtremeKernel<T, false>{outer, plan, width, chunks, values, indices, in});
   }
 }
 
-/// One row in time length * log(count), without memory of its own: the output holds a heap of the best so far with the worst of them
-/// on top, and is sorted by taking the heap apart.
+/// One row in time length * log(count), without memory of its own: the output holds a heap of the best so far with the
+/// worst of them on top, and is sorted by taking the heap apart.
 template <class T, bool Largest>
 struct SelectKernel {
   Outer<2> outer;  ///< outputs, inputs
@@ -144,12 +146,15 @@ struct SelectKernel {
 };
 
 template <class Space, class T>
-void execute(const Space& space, const SelectPlan& plan, T* values, std::int32_t* indices, const T* in, const std::int32_t* given) {
+void execute(const Space& space, const SelectPlan& plan, T* values, std::int32_t* indices, const T* in,
+             const std::int32_t* given) {
   const Outer<2> outer(plan.rows);
   if (plan.largest) {
-    for_blocks(space, "mtf::select", outer.size * outer.inner, SelectKernel<T, true>{outer, plan, values, indices, in, given});
+    for_blocks(space, "mtf::select", outer.size * outer.inner,
+               SelectKernel<T, true>{outer, plan, values, indices, in, given});
   } else {
-    for_blocks(space, "mtf::select", outer.size * outer.inner, SelectKernel<T, false>{outer, plan, values, indices, in, given});
+    for_blocks(space, "mtf::select", outer.size * outer.inner,
+               SelectKernel<T, false>{outer, plan, values, indices, in, given});
   }
 }
 template <class Space, class T>
@@ -181,7 +186,8 @@ template <class Space, class T>
 void execute(const Space& space, const PlaceBackPlan& plan, T* table, const T* elements, const std::int32_t* indices) {
   const Outer<2> outer(plan.rows);
   for_blocks(space, "mtf::fill", plan.table_size, FillKernel<T>{table, T(0)});
-  for_blocks(space, "mtf::place_back", outer.size * outer.inner, PlaceBackKernel<T>{outer, plan, table, elements, indices});
+  for_blocks(space, "mtf::place_back", outer.size * outer.inner,
+             PlaceBackKernel<T>{outer, plan, table, elements, indices});
 }
 
 }  // namespace kernels

@@ -9,10 +9,12 @@ inline namespace v0 {
 
 namespace kernels {
 
-/// Walks through one row of patches: visit(column, offset in the array, count, stride in the array) for runs of elements, and
-/// skip(column, count) for runs in the padding. Only columns [low, high) of the innermost dim if no window slides along it.
+/// Walks through one row of patches: visit(column, offset in the array, count, stride in the array) for runs of
+/// elements, and skip(column, count) for runs in the padding. Only columns [low, high) of the innermost dim if no
+/// window slides along it.
 template <class Visit, class Skip>
-MTF_FUNCTION void walk_row(const PatchesPlan& plan, std::int64_t row, std::int64_t low, std::int64_t high, const Visit& visit, const Skip& skip) {
+MTF_FUNCTION void walk_row(const PatchesPlan& plan, std::int64_t row, std::int64_t low, std::int64_t high,
+                           const Visit& visit, const Skip& skip) {
   std::int64_t origin[static_cast<unsigned>(max_windows)]{};
   std::int64_t base = 0;
   for (int d = plan.rows.count - 1; d >= 0; --d) {
@@ -59,7 +61,8 @@ MTF_FUNCTION void walk_row(const PatchesPlan& plan, std::int64_t row, std::int64
       const std::int64_t unit = inner.unit;
       if (begin > 0) skip(column, begin * unit);
       if (end > begin) {
-        visit(column + begin * unit, offset + (index + begin * s.dilation) * s.stride, (end - begin) * unit, unit > 1 ? 1 : s.dilation * s.stride);
+        visit(column + begin * unit, offset + (index + begin * s.dilation) * s.stride, (end - begin) * unit,
+              unit > 1 ? 1 : s.dilation * s.stride);
       }
       if (inner.extent > end) skip(column + end * unit, (inner.extent - end) * unit);
     }
@@ -97,7 +100,8 @@ void execute(const Space& space, const PatchesPlan& plan, T* patches, const T* a
   for_blocks(space, "mtf::patches", plan.count, PatchesKernel<T>{plan, plan.width(), patches, array});
 }
 
-/// Windows of one image overlap, so its rows are added in order: a block is one image and a range of columns that share no element.
+/// Windows of one image overlap, so its rows are added in order: a block is one image and a range of columns that share
+/// no element.
 template <class T>
 struct AddPatchesKernel {
   AddPatchesPlan plan;
@@ -110,7 +114,8 @@ struct AddPatchesKernel {
   MTF_FUNCTION void operator()(std::int64_t block) const {
     const std::int64_t number = plan.begin / image + block / ranges;
     const std::int64_t first = number * image > plan.begin ? number * image : plan.begin;
-    const std::int64_t end = plan.begin + plan.count < (number + 1) * image ? plan.begin + plan.count : (number + 1) * image;
+    const std::int64_t end =
+        plan.begin + plan.count < (number + 1) * image ? plan.begin + plan.count : (number + 1) * image;
     const std::int64_t inner = plan.columns.items[plan.columns.count - 1].extent;
     const std::int64_t low = block % ranges * range;
     const std::int64_t high = low + range < inner ? low + range : inner;
@@ -138,7 +143,8 @@ void execute(const Space& space, const AddPatchesPlan& plan, T* array, const T* 
   const std::int64_t range = inner.slides < 0 ? 64 : inner.extent;
   const std::int64_t ranges = (inner.extent + range - 1) / range;
   const std::int64_t images = (plan.begin + plan.count - 1) / image - plan.begin / image + 1;
-  for_blocks(space, "mtf::add_patches", images * ranges, AddPatchesKernel<T>{plan, plan.width(), image, ranges, range, array, patches});
+  for_blocks(space, "mtf::add_patches", images * ranges,
+             AddPatchesKernel<T>{plan, plan.width(), image, ranges, range, array, patches});
 }
 
 /// One block is one row of the array.
@@ -168,12 +174,14 @@ struct PoolGradientKernel {
     if (!slides_inside) {
       run(at, in, out, inner.extent, inner);
     } else {
-      for (at[last] = 0; at[last] < inner.extent; ++at[last]) run(at, in + at[last] * inner.strides[0], out + at[last] * inner.strides[1], 1, inner);
+      for (at[last] = 0; at[last] < inner.extent; ++at[last])
+        run(at, in + at[last] * inner.strides[0], out + at[last] * inner.strides[1], 1, inner);
     }
   }
 
   /// `count` elements that the same windows see.
-  MTF_FUNCTION void run(const std::int64_t* at, std::int64_t in, std::int64_t out, std::int64_t count, const LoopDim& inner) const {
+  MTF_FUNCTION void run(const std::int64_t* at, std::int64_t in, std::int64_t out, std::int64_t count,
+                        const LoopDim& inner) const {
     for (std::int64_t i = 0; i < count; ++i) dx[in + i * inner.strides[0]] = T(0);
     std::int64_t first[static_cast<unsigned>(max_windows)]{};
     std::int64_t end[static_cast<unsigned>(max_windows)]{};

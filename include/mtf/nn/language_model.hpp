@@ -15,16 +15,16 @@ namespace mtf {
 inline namespace v0 {
 
 struct LanguageModelOptions {
-  std::int64_t layers = 2;         ///< blocks of attention and feed-forward
-  double dropout = 0;              ///< rate, in training
-  double label_smoothing = 0;      ///< see CrossEntropyOptions
-  double z_loss = 1e-4;            ///< in training
-  double embedding_stddev = 1;     ///< of the initial embeddings; 1 is the original's, less suits Adam better
-  double position_stddev = 1;      ///< of the initial positions; 1 is the original's
-  double output_scale = 1;         ///< of the initial output matrices of attention and feed-forward; 1 is the original's
-  double logits_scale = 1;         ///< of the initial matrix of the logits; 1 is the original's
+  std::int64_t layers = 2;      ///< blocks of attention and feed-forward
+  double dropout = 0;           ///< rate, in training
+  double label_smoothing = 0;   ///< see CrossEntropyOptions
+  double z_loss = 1e-4;         ///< in training
+  double embedding_stddev = 1;  ///< of the initial embeddings; 1 is the original's, less suits Adam better
+  double position_stddev = 1;   ///< of the initial positions; 1 is the original's
+  double output_scale = 1;      ///< of the initial output matrices of attention and feed-forward; 1 is the original's
+  double logits_scale = 1;      ///< of the initial matrix of the logits; 1 is the original's
   bool fold_scaling_into_initializer = true;  ///< see AttentionOptions; false suits Adam better
-  bool zero_is_padding = false;    ///< target 0 has no loss; it still counts in the mean, as in the original
+  bool zero_is_padding = false;               ///< target 0 has no loss; it still counts in the mean, as in the original
 };
 
 namespace detail {
@@ -35,7 +35,8 @@ struct IsToken {
 };
 
 /// The rules that are broken over any of these unions of dims, each once.
-MTF_COLD [[nodiscard]] constexpr Violations violations_of(const PlacementRules& rules, std::span<const ShapeValue> operations) {
+MTF_COLD [[nodiscard]] constexpr Violations violations_of(const PlacementRules& rules,
+                                                          std::span<const ShapeValue> operations) {
   Violations all;
   for (const ShapeValue& operation : operations) {
     for (const Violation& violation : mtf::check(rules, operation, false)) {
@@ -49,7 +50,8 @@ MTF_COLD [[nodiscard]] constexpr Violations violations_of(const PlacementRules& 
 
 }  // namespace detail
 
-/// Mesh-TensorFlow's names for the dims of a language model, with extents known at run time: what serves unless a program has dims of its own.
+/// Mesh-TensorFlow's names for the dims of a language model, with extents known at run time: what serves unless a
+/// program has dims of its own.
 struct LanguageModelDims {
   struct Batch : Dim<"batch"> {};
   struct Length : Dim<"length"> {};
@@ -70,13 +72,13 @@ struct LanguageModelDims {
   Vocab vocab;
 };
 
-/// The model over a struct of dims `D` with members batch, length, memory, d_model, heads, d_kv, d_ff, vocab, of static or dynamic
-/// extents: token embedding and learned positions, `layers` times attention and feed-forward as pre-norm residuals, a final norm,
-/// and a softmax of its own.
+/// The model over a struct of dims `D` with members batch, length, memory, d_model, heads, d_kv, d_ff, vocab, of static
+/// or dynamic extents: token embedding and learned positions, `layers` times attention and feed-forward as pre-norm
+/// residuals, a final norm, and a softmax of its own.
 ///
-/// Communication of a training step with batch split over "rows" and heads, d_ff and vocab over "cols" (costs of the original's
-/// Transformer layouts): over cols 4 layers + 2 allreduces of an activation and three of a scalar per token; over rows one allreduce
-/// for each variable, and one of the loss where it is read.
+/// Communication of a training step with batch split over "rows" and heads, d_ff and vocab over "cols" (costs of the
+/// original's Transformer layouts): over cols 4 layers + 2 allreduces of an activation and three of a scalar per token;
+/// over rows one allreduce for each variable, and one of the loss where it is read.
 template <class World, floating T, class D>
 class LanguageModel {
  public:
@@ -96,11 +98,15 @@ class LanguageModel {
       : world_(&world),
         dims_(dims),
         options_(options),
-        embedding_(variable<T>(world, scope / "embedding", init::normal(options.embedding_stddev), dims.vocab, dims.d_model)),
-        positions_(variable<T>(world, scope / "positional_embedding", init::normal(options.position_stddev), dims.length, dims.d_model)),
+        embedding_(
+            variable<T>(world, scope / "embedding", init::normal(options.embedding_stddev), dims.vocab, dims.d_model)),
+        positions_(variable<T>(world, scope / "positional_embedding", init::normal(options.position_stddev),
+                               dims.length, dims.d_model)),
         final_norm_(world, scope / "final_norm", dims.d_model),
-        logits_(variable<T>(world, scope / "logits", init::truncated_normal(options.logits_scale / mtf::sqrt(static_cast<double>(dims.d_model.extent()))), dims.d_model,
-                            dims.vocab)),
+        logits_(variable<T>(
+            world, scope / "logits",
+            init::truncated_normal(options.logits_scale / mtf::sqrt(static_cast<double>(dims.d_model.extent()))),
+            dims.d_model, dims.vocab)),
         mask_(causal_mask<T>(world, dims.length, dims.memory)) {
     for (std::int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(world, scope / "layer" / i, dims, options);
   }
@@ -128,11 +134,13 @@ class LanguageModel {
     return einsum<Batch, Length, Vocab>(drop(final_norm_(x), key / "output"), logits_);
   }
 
-  /// Mean cross-entropy per token in nats; in training plus the z-loss. A scalar, pending over the axes of the batch; of float, where the
-  /// model is of bfloat16.
+  /// Mean cross-entropy per token in nats; in training plus the z-loss. A scalar, pending over the axes of the batch;
+  /// of float, where the model is of bfloat16.
   constexpr auto loss(const Tokens& tokens, const Tokens& targets, bool training, const Key& key) const {
-    const CrossEntropyOptions options{.z_loss = training ? options_.z_loss : 0, .label_smoothing = options_.label_smoothing};
-    const Tensor<World, computed<T>, Batch, Length> losses = cross_entropy<Vocab>(logits(tokens, training, key), targets, options);
+    const CrossEntropyOptions options{.z_loss = training ? options_.z_loss : 0,
+                                      .label_smoothing = options_.label_smoothing};
+    const Tensor<World, computed<T>, Batch, Length> losses =
+        cross_entropy<Vocab>(logits(tokens, training, key), targets, options);
     if (!options_.zero_is_padding) return reduce_mean(losses);
     return reduce_mean(losses * map(detail::IsToken<computed<T>>{}, targets));
   }
@@ -149,7 +157,8 @@ class LanguageModel {
     constexpr Layer(World& world, const Scope& scope, const D& dims, const LanguageModelOptions& options)
         : attention_norm(world, scope / "attention_norm", dims.d_model),
           attention(world, scope / "attention", dims.d_model, dims.heads, dims.d_kv,
-                    {.output_scale = options.output_scale, .fold_scaling_into_initializer = options.fold_scaling_into_initializer}),
+                    {.output_scale = options.output_scale,
+                     .fold_scaling_into_initializer = options.fold_scaling_into_initializer}),
           feed_forward_norm(world, scope / "feed_forward_norm", dims.d_model),
           feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff, options.output_scale) {}
   };

@@ -59,8 +59,8 @@ struct Gelu {
 
 }  // namespace functions
 
-// y[dims] = f(x[dims]), no communication; a sum is completed first. float or double, except relu. NaN stays NaN. Gradients: the
-// analytic derivative through dual numbers, with the values at 0 that are named here.
+// y[dims] = f(x[dims]), no communication; a sum is completed first. float or double, except relu. NaN stays NaN.
+// Gradients: the analytic derivative through dual numbers, with the values at 0 that are named here.
 
 /// max(x, 0); the gradient at 0 is 0.
 template <operand X>
@@ -77,8 +77,8 @@ template <operand X>
 constexpr auto elu(const X& x) {
   return detail::map_if(detail::real<X>{}, "elu", functions::Elu{}, x);
 }
-/// scale * x where x >= 0, else scale * alpha * (exp(x) - 1), with the constants of self-normalizing networks; the gradient at 0 is
-/// `scale`.
+/// scale * x where x >= 0, else scale * alpha * (exp(x) - 1), with the constants of self-normalizing networks; the
+/// gradient at 0 is `scale`.
 template <operand X>
 constexpr auto selu(const X& x) {
   return detail::map_if(detail::real<X>{}, "selu", functions::Selu{}, x);

@@ -31,7 +31,8 @@ struct Along {
   [[nodiscard]] constexpr std::int64_t rows() const { return outer * inner; }
   [[nodiscard]] constexpr std::int64_t length() const { return dim.local(); }
 
-  /// A loop over the rows of row-major arrays [outer, lengths..., inner], one for each operand; a length of 1 is an array without the dim.
+  /// A loop over the rows of row-major arrays [outer, lengths..., inner], one for each operand; a length of 1 is an
+  /// array without the dim.
   template <class... Lengths>
   [[nodiscard]] constexpr Loop loop(Lengths... lengths) const {
     Loop result;
@@ -45,26 +46,33 @@ struct Along {
 /// Throws unless int32 holds the indices along the dim.
 MTF_NOINLINE constexpr void require_indices(const char* name, const PlacedDim& dim) {
   if (dim.extent > std::numeric_limits<std::int32_t>::max()) {
-    raise(name, "dim \"" + std::string(dim.name.text) + "\" has extent " + std::to_string(dim.extent) + ", more than an int32 index counts; reshape it "
-                "into two dims");
+    raise(name, "dim \"" + std::string(dim.name.text) + "\" has extent " + std::to_string(dim.extent) +
+                    ", more than an int32 index counts; reshape it "
+                    "into two dims");
   }
 }
 
 /// What every member of a group holds, in the order of the slices of `dim`: [outer, slice, rest]. One allgather.
-MTF_NOINLINE [[nodiscard]] constexpr Buffer gather_parts(Backend& backend, const Buffer& part, const PlacedDim& dim, std::int64_t outer, const char* name) {
+MTF_NOINLINE [[nodiscard]] constexpr Buffer gather_parts(Backend& backend, const Buffer& part, const PlacedDim& dim,
+                                                         std::int64_t outer, const char* name) {
   if (dim.parts == 1) return part;
   const std::int64_t count = part->count() * dim.parts;
   const Buffer gathered(backend.allocate(part->type, count));
-  backend.communicate({.collective = Collective::all_gather, .axes = set_of(dim.axes), .count = count, .type = part->type, .operation = name},
+  backend.communicate({.collective = Collective::all_gather,
+                       .axes = set_of(dim.axes),
+                       .count = count,
+                       .type = part->type,
+                       .operation = name},
                       *gathered, *part);
   Buffer result(backend.allocate(part->type, count));
   backend.copy(plan_join(backend.mesh(), dim, outer, part->count() / outer), *result, *gathered);
   return result;
 }
 
-/// The rows along one dim, whole and contiguous, for operations that need all of a row at once. If the dim is split, the other dims of the
-/// slice share its rows out among the ranks where they divide evenly: an all-to-all there and one back, and each rank works on its share
-/// in the memory of a slice. Else every rank gathers all of its group's rows, and keeps its own part of them afterwards.
+/// The rows along one dim, whole and contiguous, for operations that need all of a row at once. If the dim is split,
+/// the other dims of the slice share its rows out among the ranks where they divide evenly: an all-to-all there and one
+/// back, and each rank works on its share in the memory of a slice. Else every rank gathers all of its group's rows,
+/// and keeps its own part of them afterwards.
 class WholeRows {
  public:
   constexpr WholeRows(Backend& backend, const Placement& placement, const Name& name, const char* operation)
@@ -73,7 +81,9 @@ class WholeRows {
   }
 
   /// Rows that this rank works on.
-  [[nodiscard]] constexpr std::int64_t count() const { return exchanges_ ? along_.rows() / along_.dim.parts : along_.rows(); }
+  [[nodiscard]] constexpr std::int64_t count() const {
+    return exchanges_ ? along_.rows() / along_.dim.parts : along_.rows();
+  }
 
   /// [outer, length, inner] to [count, extent].
   MTF_NOINLINE [[nodiscard]] constexpr Buffer collect(const Buffer& slice) const {
@@ -98,7 +108,8 @@ class WholeRows {
       rows = exchange(parts);
     } else if (along_.dim.parts > 1) {
       rows = Buffer(backend_.allocate(whole->type, size));
-      backend_.copy(plan_part(along_.rows(), along_.dim.parts, along_.length(), slice_number(along_.dim, backend_.mesh(), backend_.coordinates)),
+      backend_.copy(plan_part(along_.rows(), along_.dim.parts, along_.length(),
+                              slice_number(along_.dim, backend_.mesh(), backend_.coordinates)),
                     *rows, *whole);
     }
     if (along_.inner == 1) return rows;
@@ -118,10 +129,15 @@ class WholeRows {
     plan.loop = collapse(plan.loop);
     return plan;
   }
-  [[nodiscard]] constexpr CopyPlan join() const { return plan_join(backend_.mesh(), along_.dim, count(), along_.length()); }
+  [[nodiscard]] constexpr CopyPlan join() const {
+    return plan_join(backend_.mesh(), along_.dim, count(), along_.length());
+  }
   [[nodiscard]] constexpr Buffer exchange(const Buffer& sent) const {
     Buffer received(backend_.allocate(sent->type, sent->count()));
-    backend_.communicate({.collective = Collective::all_to_all, .axes = set_of(along_.dim.axes), .count = sent->count(), .type = sent->type,
+    backend_.communicate({.collective = Collective::all_to_all,
+                          .axes = set_of(along_.dim.axes),
+                          .count = sent->count(),
+                          .type = sent->type,
                           .operation = operation_},
                          *received, *sent);
     return received;
@@ -137,12 +153,14 @@ class WholeRows {
 
 template <class Element>
 struct not_ordered {
-  static_assert(always_false<Element>, "mtf: elements to order or add up are numbers, not bool; convert with cast<std::int32_t>(x)");
+  static_assert(always_false<Element>,
+                "mtf: elements to order or add up are numbers, not bool; convert with cast<std::int32_t>(x)");
 };
 
 namespace detail {
 
-/// What operations along D check: that x has it, and numbers. `form(engine, array)` makes the result, of the dims of List.
+/// What operations along D check: that x has it, and numbers. `form(engine, array)` makes the result, of the dims of
+/// List.
 template <class D, class X>
 inline constexpr bool has_dim = contains(dims_of<X>::shape(), D::name);
 

@@ -22,7 +22,8 @@ struct IndexIfExtreme {
 }  // namespace detail
 
 template <class E, class T>
-[[nodiscard]] constexpr Array arg_extreme(E& engine, const Array& x, const Name& dim, Combine combine, const char* name) {
+[[nodiscard]] constexpr Array arg_extreme(E& engine, const Array& x, const Name& dim, Combine combine,
+                                          const char* name) {
   mtf::detail::require_open(engine, name);
   const Along along(x.value->placement, dim);
   require_indices(name, along.dim);
@@ -42,11 +43,15 @@ template <class E, class T>
   const StridedShape shape = row_major(rows);
   const Ref<Value> extreme = make_value(engine, rows, element_type_of<T>::value);
   engine.copy(plan_copy(shape, shape), *extreme->block, *values->block);
-  CollectivePlan reduction{.collective = Collective::all_reduce, .axes = set_of(along.dim.axes), .count = rows.local_size(),
-                           .type = element_type_of<T>::value, .combine = combine, .operation = name};
+  CollectivePlan reduction{.collective = Collective::all_reduce,
+                           .axes = set_of(along.dim.axes),
+                           .count = rows.local_size(),
+                           .type = element_type_of<T>::value,
+                           .combine = combine,
+                           .operation = name};
   engine.communicate(reduction, *extreme->block, *extreme->block);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, shape, shape, shape))}, detail::IndexIfExtreme{}, out<std::int32_t>(indices), in<T>(values),
-             in<T>(extreme), in<std::int32_t>(indices));
+  engine.run(MapPlan{collapse(loop_over(shape, shape, shape, shape, shape))}, detail::IndexIfExtreme{},
+             out<std::int32_t>(indices), in<T>(values), in<T>(extreme), in<std::int32_t>(indices));
   reduction.type = ElementType::int32;
   reduction.combine = Combine::min;
   engine.communicate(reduction, *indices->block, *indices->block);
@@ -78,11 +83,11 @@ constexpr auto arg_extreme_named(const X& x, Combine combine, const char* name) 
 
 }  // namespace detail
 
-/// y[rest] = index along D of the largest element of x, int32; of equal ones the lowest index. A row with NaN gives the index of its first
-/// NaN, as reduce_max gives NaN there. Throws if D has more elements than int32 counts. No gradient.
+/// y[rest] = index along D of the largest element of x, int32; of equal ones the lowest index. A row with NaN gives the
+/// index of its first NaN, as reduce_max gives NaN there. Throws if D has more elements than int32 counts. No gradient.
 ///
-/// Communication if D is split over more than one rank: two allreduces of the output slice, of the largest elements (max) and of the
-/// indices that have them (min).
+/// Communication if D is split over more than one rank: two allreduces of the output slice, of the largest elements
+/// (max) and of the indices that have them (min).
 template <dim_like D, operand X>
 constexpr auto argmax(const X& x) {
   return detail::arg_extreme_named<D>(x, Combine::max, "argmax");

@@ -57,8 +57,10 @@ struct SquaredDifference {
 
 template <class Dividend, class Divisor>
 struct division_of_integers {
-  static_assert(always_false<Dividend>, "mtf: a tensor of integers is not divided by a number, nor a number by it; write cast<float>(x) / c, then "
-                                        "cast back if integers are wanted (which rounds towards zero)");
+  static_assert(
+      always_false<Dividend>,
+      "mtf: a tensor of integers is not divided by a number, nor a number by it; write cast<float>(x) / c, then "
+      "cast back if integers are wanted (which rounds towards zero)");
 };
 
 namespace detail {
@@ -92,7 +94,8 @@ template <operand X, scalar C>
 constexpr auto operator*(const X& x, C c) {
   if constexpr (!any_poisoned<X>) {
     constexpr bool fits = floating<element_of<X>> || std::integral<C>;
-    static_assert(fits, "mtf: an integer tensor times a floating-point number would lose the fraction; cast<float>(x) first");
+    static_assert(fits,
+                  "mtf: an integer tensor times a floating-point number would lose the fraction; cast<float>(x) first");
   }
   return detail::map_named("scale", detail::Scale{static_cast<double>(c)}, x);
 }
@@ -153,8 +156,8 @@ constexpr auto squared_difference(const X& x, const Y& y) {
   return detail::map_checked(detail::checked<X, Y>{}, "squared_difference", functions::SquaredDifference{}, x, y);
 }
 
-/// The larger of x and y, broadcasting; at a tie both have the full gradient, summed to their dims. NaN propagates. One of the
-/// two may be a host number.
+/// The larger of x and y, broadcasting; at a tie both have the full gradient, summed to their dims. NaN propagates. One
+/// of the two may be a host number.
 template <operand X, operand Y>
 constexpr auto maximum(const X& x, const Y& y) {
   return detail::map_checked(detail::checked<X, Y>{}, "maximum", functions::Maximum{}, x, y);

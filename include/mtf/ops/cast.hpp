@@ -29,8 +29,8 @@ template <class E, class To, class From>
 
 }  // namespace untyped
 
-/// x with elements of type To, by static_cast. No communication; a pending sum is completed first, so that it is rounded
-/// once. The gradient is cast back; between integers and floating point there is none.
+/// x with elements of type To, by static_cast. No communication; a pending sum is completed first, so that it is
+/// rounded once. The gradient is cast back; between integers and floating point there is none.
 template <element To, operand X>
 constexpr auto cast(const X& x) {
   if constexpr (any_poisoned<X>) {
@@ -42,7 +42,8 @@ constexpr auto cast(const X& x) {
     if constexpr (std::same_as<To, From>) {
       return tensor_of<world_of<X>, To, dims_of<X>>(array);
     } else {
-      return tensor_of<world_of<X>, To, dims_of<X>>(untyped::cast<E, To, From>(static_cast<E&>(array.value->backend()), array));
+      return tensor_of<world_of<X>, To, dims_of<X>>(
+          untyped::cast<E, To, From>(static_cast<E&>(array.value->backend()), array));
     }
   }
 }

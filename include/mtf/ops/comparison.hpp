@@ -56,8 +56,8 @@ struct LogicalNot {
 
 }  // namespace functions
 
-// Bool tensors, element-wise and broadcasting by name; one of the two may be a host number. Comparisons with NaN are false, except
-// not_equal. No communication; a sum is completed first. A bool has no gradient.
+// Bool tensors, element-wise and broadcasting by name; one of the two may be a host number. Comparisons with NaN are
+// false, except not_equal. No communication; a sum is completed first. A bool has no gradient.
 
 /// x < y.
 template <class X, class Y>

@@ -10,11 +10,11 @@ inline namespace v0 {
 
 namespace untyped {
 
-/// The inputs' dims `from`, one after the other, as the dim `to`; empty names are a dim of extent 1 that an input does not have. The result has
-/// the other dims in the order of `shape`.
+/// The inputs' dims `from`, one after the other, as the dim `to`; empty names are a dim of extent 1 that an input does
+/// not have. The result has the other dims in the order of `shape`.
 template <class E, class T>
-[[nodiscard]] constexpr Array concat(E& engine, const char* name, std::span<const Array> inputs, std::span<const Name> from, const DimValue& to,
-                                     const ShapeValue& shape) {
+[[nodiscard]] constexpr Array concat(E& engine, const char* name, std::span<const Array> inputs,
+                                     std::span<const Name> from, const DimValue& to, const ShapeValue& shape) {
   RecycledVector<Route> routes;
   ShapeValue all;
   std::int64_t sum = 0;
@@ -38,7 +38,8 @@ template <class E, class T>
     }
   }
   if (sum != to.extent) {
-    raise(name, "dim " + detail::quoted(to) + ": the extents of the operands add up to " + std::to_string(sum) + "; give the new dim this extent");
+    raise(name, "dim " + detail::quoted(to) + ": the extents of the operands add up to " + std::to_string(sum) +
+                    "; give the new dim this extent");
   }
   return move_segments<E, T>(engine, name, inputs, std::span<const ShapeValue>(&shape, 1), routes)[0];
 }
@@ -75,7 +76,8 @@ inline constexpr bool same_name_sets = includes(A::shape(), B::shape()) && inclu
 template <class First, class... Rest>
 struct Joined {
   template <class X, class... Xs>
-  static constexpr bool known = contains(dims_of<X>::shape(), First::name) && (contains(dims_of<Xs>::shape(), Rest::name) && ...);
+  static constexpr bool known =
+      contains(dims_of<X>::shape(), First::name) && (contains(dims_of<Xs>::shape(), Rest::name) && ...);
   template <class X, class... Xs>
   static constexpr bool alike = (same_name_sets<without<X, First>, without<Xs, Rest>> && ...);
   template <class X, class... Xs>
@@ -102,12 +104,13 @@ template <class E, std::size_t N>
 
 }  // namespace detail
 
-/// y[..., New, ...] = the operands one after the other along D: one dim that all have by name, or one for each operand. The joined dims may have
-/// different extents, which add up to New's; New takes the place of the first operand's and may have its name. The other dims are the same in all
-/// operands, in any order; the result has them in the order of the first. At most 8 operands.
+/// y[..., New, ...] = the operands one after the other along D: one dim that all have by name, or one for each operand.
+/// The joined dims may have different extents, which add up to New's; New takes the place of the first operand's and
+/// may have its name. The other dims are the same in all operands, in any order; the result has them in the order of
+/// the first. At most 8 operands.
 ///
-/// Errors: extents that do not add up, other dims that differ. Communication: none if the joined dims are not split, else one exchange for all
-/// operands together. Gradient: each operand's part, in one exchange.
+/// Errors: extents that do not add up, other dims that differ. Communication: none if the joined dims are not split,
+/// else one exchange for all operands together. Gradient: each operand's part, in one exchange.
 template <dim_like... D, dim_like New, operand X, operand... Xs>
 constexpr auto concat(const New& dim, const X& x, const Xs&... xs) {
   if constexpr (any_poisoned<X, Xs...>) {
@@ -126,9 +129,13 @@ constexpr auto concat(const New& dim, const X& x, const Xs&... xs) {
       constexpr bool known = Joined::template known<X, Xs...>;
       static_assert(known, "mtf: concat: " MTF_RULE_MISSING_DIM);
       constexpr bool alike = Joined::template alike<X, Xs...>;
-      static_assert(!known || alike, "mtf: concat: the operands differ in other dims than those that are joined; rename or broadcast them first");
+      static_assert(
+          !known || alike,
+          "mtf: concat: the operands differ in other dims than those that are joined; rename or broadcast them first");
       constexpr bool adds_up = Joined::template adds_up<New, X, Xs...>;
-      static_assert(!known || adds_up, "mtf: concat: the extents of the operands do not add up to that of the new dim; give the new dim their sum");
+      static_assert(
+          !known || adds_up,
+          "mtf: concat: the extents of the operands do not add up to that of the new dim; give the new dim their sum");
       using Rests = typename Joined::template rests<X, Xs...>;
       using List = typename Joined::template result<New, X>;
       if constexpr (!known || !alike || !adds_up) {
@@ -150,9 +157,9 @@ constexpr auto concat(const New& dim, const X& x, const Xs&... xs) {
   }
 }
 
-/// y[New = i, dims...] = the i-th operand. All have the same dims, in any order; the result has New, then those of the first. New's extent is the
-/// number of operands, of which there are at most 8. New may be split: each rank keeps the operands in its slice. No communication; the
-/// gradient of a split New takes one exchange.
+/// y[New = i, dims...] = the i-th operand. All have the same dims, in any order; the result has New, then those of the
+/// first. New's extent is the number of operands, of which there are at most 8. New may be split: each rank keeps the
+/// operands in its slice. No communication; the gradient of a split New takes one exchange.
 template <dim_like New, operand X, operand... Xs>
 constexpr auto stack(const New& dim, const X& x, const Xs&... xs) {
   if constexpr (any_poisoned<X, Xs...>) {
@@ -185,14 +192,15 @@ constexpr auto stack(const New& dim, const X& x, const Xs&... xs) {
         ShapeValue shape;
         shape.push_back(to);
         for (const DimValue& own : arrays[0].value->placement.shape()) shape.push_back(own);
-        return tensor_of<world_of<X>, T, List>(untyped::concat<typename world_of<X>::engine_type, T>(engine, "stack", arrays, none, to, shape));
+        return tensor_of<world_of<X>, T, List>(
+            untyped::concat<typename world_of<X>::engine_type, T>(engine, "stack", arrays, none, to, shape));
       }
     }
   }
 }
 
-/// A std::array of the tensors x[..., D = i, ...], without D, whose extent is static. Communication: none if D is not split, else one exchange
-/// for all together, after which every rank has them whole. Gradient: no communication.
+/// A std::array of the tensors x[..., D = i, ...], without D, whose extent is static. Communication: none if D is not
+/// split, else one exchange for all together, after which every rank has them whole. Gradient: no communication.
 template <dim_like D, operand X>
 constexpr auto unstack(const X& x) {
   if constexpr (any_poisoned<X>) {
@@ -202,12 +210,14 @@ constexpr auto unstack(const X& x) {
     static_assert(known, "mtf: unstack: " MTF_RULE_MISSING_DIM);
     constexpr std::int64_t extent = detail::known_extent<D, X>;
     static_assert(!known || extent != dynamic,
-                  "mtf: unstack: the extent of the dim is dynamic, so the number of results is not known; rename it to a dim of static extent");
+                  "mtf: unstack: the extent of the dim is dynamic, so the number of results is not known; rename it to "
+                  "a dim of static extent");
     if constexpr (known && extent != dynamic) {
       using E = typename world_of<X>::engine_type;
       using Result = tensor_of<world_of<X>, element_of<X>, detail::without<X, D>>;
       const Array& array = detail::array_of(x);
-      const RecycledVector<Array> results = untyped::unstack<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, D::name);
+      const RecycledVector<Array> results =
+          untyped::unstack<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, D::name);
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
         return std::array<Result, sizeof...(I)>{Result(results[I])...};
       }(std::make_index_sequence<static_cast<std::size_t>(extent)>{});

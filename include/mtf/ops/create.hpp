@@ -8,8 +8,8 @@ inline namespace v0 {
 
 namespace init {
 
-/// How the first value of a variable is made. Random initial values depend on the world's seed and the variable's path, so
-/// they do not depend on the mesh or on the order of creation.
+/// How the first value of a variable is made. Random initial values depend on the world's seed and the variable's path,
+/// so they do not depend on the mesh or on the order of creation.
 struct Initializer {
   enum class Kind : std::uint8_t { constant, uniform, normal, truncated_normal, glorot, function } kind{};
   double a = 0, b = 0;
@@ -19,28 +19,37 @@ struct Initializer {
 inline constexpr Initializer zeros{.kind = Initializer::Kind::constant, .a = 0};
 inline constexpr Initializer ones{.kind = Initializer::Kind::constant, .a = 1};
 [[nodiscard]] constexpr Initializer constant(double value) { return {.kind = Initializer::Kind::constant, .a = value}; }
-[[nodiscard]] constexpr Initializer uniform(double low, double high) { return {.kind = Initializer::Kind::uniform, .a = low, .b = high}; }
+[[nodiscard]] constexpr Initializer uniform(double low, double high) {
+  return {.kind = Initializer::Kind::uniform, .a = low, .b = high};
+}
 [[nodiscard]] constexpr Initializer normal(double stddev) { return {.kind = Initializer::Kind::normal, .b = stddev}; }
 /// Normal numbers, redrawn beyond two standard deviations; `stddev` is that of the normal distribution before.
-[[nodiscard]] constexpr Initializer truncated_normal(double stddev) { return {.kind = Initializer::Kind::truncated_normal, .b = stddev}; }
+[[nodiscard]] constexpr Initializer truncated_normal(double stddev) {
+  return {.kind = Initializer::Kind::truncated_normal, .b = stddev};
+}
 /// Glorot's uniform distribution on +-sqrt(6 / (fan_in + fan_out)); the last dim counts as fan_out, the product of the
 /// others as fan_in (Glorot and Bengio, 2010).
 inline constexpr Initializer glorot{.kind = Initializer::Kind::glorot};
 /// f(row-major index in the global array), for reference values.
-[[nodiscard]] constexpr Initializer function(double (*f)(std::int64_t)) { return {.kind = Initializer::Kind::function, .function = f}; }
+[[nodiscard]] constexpr Initializer function(double (*f)(std::int64_t)) {
+  return {.kind = Initializer::Kind::function, .function = f};
+}
 
 }  // namespace init
 
 namespace untyped {
 
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> initial(E& engine, const KeptPlacement& placement, const init::Initializer& initializer, const Key& key) {
+[[nodiscard]] constexpr Ref<Value> initial(E& engine, const KeptPlacement& placement,
+                                           const init::Initializer& initializer, const Key& key) {
   using Kind = init::Initializer::Kind;
   switch (initializer.kind) {
     case Kind::constant: return mtf::detail::Elements<E, T>::fill(engine, placement, initializer.a);
-    case Kind::uniform: return random<E, T>(engine, placement, key, Distribution::uniform, initializer.a, initializer.b);
+    case Kind::uniform:
+      return random<E, T>(engine, placement, key, Distribution::uniform, initializer.a, initializer.b);
     case Kind::normal: return random<E, T>(engine, placement, key, Distribution::normal, 0, initializer.b);
-    case Kind::truncated_normal: return random<E, T>(engine, placement, key, Distribution::truncated_normal, 0, initializer.b);
+    case Kind::truncated_normal:
+      return random<E, T>(engine, placement, key, Distribution::truncated_normal, 0, initializer.b);
     case Kind::glorot: {
       const double out_units = placement.rank() == 0 ? 1.0 : static_cast<double>(placement.dims.back().extent);
       const double limit = mtf::sqrt(6.0 / (static_cast<double>(placement.size()) / out_units + out_units));
@@ -75,8 +84,9 @@ template <class E, class T>
 
 /// `T` is an element type or ElementTypes<master, slice, activation>.
 template <class E, class T>
-MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, const Scope& path, const init::Initializer& initializer,
-                                               const ShapeValue& shape, std::uint64_t seed) {
+MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, const Scope& path,
+                                               const init::Initializer& initializer, const ShapeValue& shape,
+                                               std::uint64_t seed) {
   using M = typename mtf::detail::TypesOf<T>::master;
   using S = typename mtf::detail::TypesOf<T>::slice;
   using A = typename mtf::detail::TypesOf<T>::activation;
@@ -99,25 +109,27 @@ namespace detail {
 
 template <class T>
 struct not_trainable {
-  static_assert(always_false<T>, "mtf: a variable is float or double; integers are tensors, see constant and from_global");
+  static_assert(always_false<T>,
+                "mtf: a variable is float or double; integers are tensors, see constant and from_global");
 };
 
 template <class T>
-inline constexpr bool trainable_types =
-    floating<typename TypesOf<T>::master> && floating<typename TypesOf<T>::slice> && floating<typename TypesOf<T>::activation>;
+inline constexpr bool trainable_types = floating<typename TypesOf<T>::master> && floating<typename TypesOf<T>::slice> &&
+                                        floating<typename TypesOf<T>::activation>;
 
 template <class T, class World, class... Dims>
-constexpr auto make_variable(World& world, const Scope& path, const init::Initializer& initializer, const Dims&... dims) {
+constexpr auto make_variable(World& world, const Scope& path, const init::Initializer& initializer,
+                             const Dims&... dims) {
   using E = typename World::engine_type;
-  return Variable<World, T, Dims...>(
-      untyped::variable<E, T>(world.engine(), world.registry(), path, initializer, Shape<Dims...>(dims...).value(), world.seed()));
+  return Variable<World, T, Dims...>(untyped::variable<E, T>(world.engine(), world.registry(), path, initializer,
+                                                             Shape<Dims...>(dims...).value(), world.seed()));
 }
 
 }  // namespace detail
 
-/// A new variable of shape [Dims...], named by its path in the world's registry; `T` is one element type, or three: ElementTypes<master,
-/// slice, activation>. Errors: a path already in use; dims that
-/// cannot be placed. No communication: each rank draws its own slice of the one global initial value.
+/// A new variable of shape [Dims...], named by its path in the world's registry; `T` is one element type, or three:
+/// ElementTypes<master, slice, activation>. Errors: a path already in use; dims that cannot be placed. No
+/// communication: each rank draws its own slice of the one global initial value.
 template <variable_element T, static_dim... Dims, class World>
 constexpr auto variable(World& world, const Scope& path, const init::Initializer& initializer) {
   if constexpr (!detail::trainable_types<T>) {

@@ -58,8 +58,8 @@ class CrossEntropyGradient final : public Operation {
     Ref<Value> result = make_value(engine, logits->placement, element_type_of<T>::value);
     CrossEntropyGradientPlan plan;
     const StridedShape whole = row_major(logits->placement);
-    plan.loop = collapse(loop_over(row_major(gradient->placement), whole, row_major(gradient->placement), whole, row_major(log_z->placement),
-                                   row_major(targets->placement)));
+    plan.loop = collapse(loop_over(row_major(gradient->placement), whole, row_major(gradient->placement), whole,
+                                   row_major(log_z->placement), row_major(targets->placement)));
     plan.z_loss = options.z_loss;
     detail::set_vocabulary(plan, engine, logits->placement, logits->placement.dims[vocabulary], options);
     engine.run(plan, out<T>(result), in<T>(gradient), in<T>(logits), in<T>(log_z), in<Id>(targets));
@@ -68,15 +68,16 @@ class CrossEntropyGradient final : public Operation {
 };
 
 template <class E, class T, class Id>
-[[nodiscard]] constexpr Array cross_entropy(E& engine, const Array& logits, const Array& targets, const Name& dim, const CrossEntropyOptions& options) {
+[[nodiscard]] constexpr Array cross_entropy(E& engine, const Array& logits, const Array& targets, const Name& dim,
+                                            const CrossEntropyOptions& options) {
   constexpr const char* name = "cross_entropy";
   const KeptPlacement& whole = logits.value->placement;
   const int vocabulary = whole.find(dim);
   const KeptPlacement& rows = place_without(engine, whole, dim);
   require_legal(engine, name, whole.shape());
   if (!includes(rows.shape(), targets.value->placement.shape()) || targets.value->placement.rank() != rows.rank()) {
-    raise(name, "targets have dims " + describe(targets.value->placement.shape()) + ", logits " + describe(whole.shape()) +
-                    "; the targets need the logits' dims without the vocabulary");
+    raise(name, "targets have dims " + describe(targets.value->placement.shape()) + ", logits " +
+                    describe(whole.shape()) + "; the targets need the logits' dims without the vocabulary");
   }
   complete(*logits.value, name);
   complete(*targets.value, name);
@@ -92,8 +93,8 @@ template <class E, class T, class Id>
   complete(*logit, name);
   Array result{make_value(engine, rows, element_type_of<T>::value), {}};
   const MapPlan loss{collapse(loop_over(shape, shape, shape, shape, row_major(targets.value->placement)))};
-  engine.run(loss, detail::LossOfRow{static_cast<double>(plan.extent), plan.on, plan.off, options.z_loss}, out<T>(result.value), in<T>(log_z),
-             in<T>(logit), in<Id>(targets.value));
+  engine.run(loss, detail::LossOfRow{static_cast<double>(plan.extent), plan.on, plan.off, options.z_loss},
+             out<T>(result.value), in<T>(log_z), in<T>(logit), in<Id>(targets.value));
   if (records(engine, {logits})) {
     auto* operation = make<CrossEntropyGradient<E, T, Id>>();
     operation->logits = logits.value;
@@ -108,12 +109,13 @@ template <class E, class T, class Id>
 
 }  // namespace untyped
 
-/// loss[rows] of logits[rows..., Vocabulary] and integer targets[rows]: -sum of target weight * log softmax, plus the z-loss. A
-/// target outside [0, extent) has no class and contributes the z-loss (and the smoothing) only.
+/// loss[rows] of logits[rows..., Vocabulary] and integer targets[rows]: -sum of target weight * log softmax, plus the
+/// z-loss. A target outside [0, extent) has no class and contributes the z-loss (and the smoothing) only.
 ///
-/// Logits of bfloat16 are taken as floats and give a loss of floats. A logit of -inf switches a class off; a row whose classes are all off, as of
-/// padding, has loss and gradient 0, where the original has NaN. A target that is off in a row with other classes costs inf.
-/// Communication if Vocabulary is split: three allreduces of `rows` elements (max, sum, target logit); none in the gradient.
+/// Logits of bfloat16 are taken as floats and give a loss of floats. A logit of -inf switches a class off; a row whose
+/// classes are all off, as of padding, has loss and gradient 0, where the original has NaN. A target that is off in a
+/// row with other classes costs inf. Communication if Vocabulary is split: three allreduces of `rows` elements (max,
+/// sum, target logit); none in the gradient.
 /// Source: softmax_cross_entropy_with_logits of Mesh-TensorFlow's layers.
 template <dim_like Vocabulary, operand Logits, operand Targets>
 constexpr auto cross_entropy(const Logits& logits, const Targets& targets, const CrossEntropyOptions& options = {}) {
@@ -127,10 +129,12 @@ constexpr auto cross_entropy(const Logits& logits, const Targets& targets, const
     constexpr bool real = floating<element_of<Logits>>;
     static_assert(real, "mtf: cross_entropy: logits must be float or double; convert with cast<T>(logits)");
     constexpr bool integral = std::integral<element_of<Targets>> && !std::same_as<element_of<Targets>, bool>;
-    static_assert(integral, "mtf: cross_entropy: targets must be int32 or int64; convert with cast<std::int32_t>(targets)");
+    static_assert(integral,
+                  "mtf: cross_entropy: targets must be int32 or int64; convert with cast<std::int32_t>(targets)");
     if constexpr (known && one_world && real && integral) {
       using Rows = select_dims<remaining(dims_of<Logits>::shape(), static_shape<Vocabulary>()), dims_of<Logits>>;
-      constexpr bool same_rows = includes(Rows::shape(), dims_of<Targets>::shape()) && Rows::size == dims_of<Targets>::size;
+      constexpr bool same_rows =
+          includes(Rows::shape(), dims_of<Targets>::shape()) && Rows::size == dims_of<Targets>::size;
       static_assert(same_rows, "mtf: cross_entropy: the targets need the logits' dims without the vocabulary");
       if constexpr (same_rows && std::same_as<element_of<Logits>, bfloat16>) {
         return cross_entropy<Vocabulary>(cast<float>(logits), targets, options);

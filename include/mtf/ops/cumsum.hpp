@@ -17,7 +17,8 @@ namespace untyped {
 
 /// The sums, without a graph. Linear, so partial sums of what x is pending over stay partial.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> cumulative_sum(E& engine, const Ref<Value>& x, const Name& dim, const CumsumOptions& options, const char* name) {
+[[nodiscard]] constexpr Ref<Value> cumulative_sum(E& engine, const Ref<Value>& x, const Name& dim,
+                                                  const CumsumOptions& options, const char* name) {
   if (!x->block->scattered.empty()) complete(*x, name);
   const Along along(x->placement, dim);
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
@@ -33,7 +34,8 @@ template <class E, class T>
     return result;
   }
   const Ref<Value> totals = make_value(engine, without(x->placement, dim), element_type_of<T>::value);
-  engine.run(plan_reduce(row_major(totals->placement), row_major(x->placement), Combine::sum), out<T>(totals), in<T>(x));
+  engine.run(plan_reduce(row_major(totals->placement), row_major(x->placement), Combine::sum), out<T>(totals),
+             in<T>(x));
   const Buffer all = gather_parts(engine, totals->block, along.dim, 1, name);
   const std::int64_t own = slice_number(along.dim, engine.mesh(), engine.coordinates);
   plan.first_part = options.reverse ? own + 1 : 0;
@@ -80,11 +82,12 @@ template <class E, class T>
 
 }  // namespace untyped
 
-/// y[dims of x], y[..., i, ...] = sum of x[..., j, ...] over j <= i along D; over j < i if `exclusive`; from the other end if `reverse`. Linear
-/// work.
+/// y[dims of x], y[..., i, ...] = sum of x[..., j, ...] over j <= i along D; over j < i if `exclusive`; from the other
+/// end if `reverse`. Linear work.
 ///
-/// Communication if D is split over p > 1 ranks: one allgather of p times a row-less slice, the totals of the ranks, of which each adds those
-/// before it in order. A pending sum stays pending (that of bfloat16 is completed). Gradient: the cumsum in the other direction, with the same communication.
+/// Communication if D is split over p > 1 ranks: one allgather of p times a row-less slice, the totals of the ranks, of
+/// which each adds those before it in order. A pending sum stays pending (that of bfloat16 is completed). Gradient: the
+/// cumsum in the other direction, with the same communication.
 template <dim_like D, operand X>
 constexpr auto cumsum(const X& x, const CumsumOptions& options = {}) {
   if constexpr (any_poisoned<X>) {

@@ -8,8 +8,9 @@
 namespace mtf {
 inline namespace v0 {
 
-/// x, whose gradient is scaled down to a root mean square of at most `rms` (over the whole array). Source: clip_activation_gradient
-/// of Mesh-TensorFlow's layers. Communication in the gradient if x is split: one allreduce of a scalar.
+/// x, whose gradient is scaled down to a root mean square of at most `rms` (over the whole array). Source:
+/// clip_activation_gradient of Mesh-TensorFlow's layers. Communication in the gradient if x is split: one allreduce of
+/// a scalar.
 template <operand X>
 constexpr auto clip_activation_gradient(const X& x, double rms = 1.0) {
   if constexpr (any_poisoned<X>) {
@@ -18,7 +19,12 @@ constexpr auto clip_activation_gradient(const X& x, double rms = 1.0) {
     return custom_gradient([](const auto& input) { return input; },
                            [rms](const auto& dy, const auto&, const auto&) {
                              const auto actual = sqrt(reduce_mean(square(dy)));
-                             return dy * map([rms](auto r) { return r > rms ? static_cast<decltype(r)>(rms) / r : static_cast<decltype(r)>(1); }, actual);
+                             return dy * map(
+                                             [rms](auto r) {
+                                               return r > rms ? static_cast<decltype(r)>(rms) / r
+                                                              : static_cast<decltype(r)>(1);
+                                             },
+                                             actual);
                            },
                            x);
   }

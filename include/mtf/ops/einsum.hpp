@@ -13,13 +13,17 @@ namespace untyped {
 
 namespace detail {
 
-/// Throws if an einsum of three or more, or its gradient if it will be differentiated, leaves something in between that is no tensor.
-MTF_NOINLINE constexpr void require_intermediates(std::span<const Array> xs, const ShapeValue& to, bool differentiated) {
+/// Throws if an einsum of three or more, or its gradient if it will be differentiated, leaves something in between that
+/// is no tensor.
+MTF_NOINLINE constexpr void require_intermediates(std::span<const Array> xs, const ShapeValue& to,
+                                                  bool differentiated) {
   const auto require = [](std::span<const ShapeValue> shapes, const ShapeValue& result, const char* where) {
     const ShapeValue kept = mtf::detail::oversized_intermediate(shapes, result);
     if (kept.empty()) return;
-    raise("einsum", std::string(where) + "operands are multiplied pairwise from the left, and a product in between keeps the " +
-                        std::to_string(kept.size()) + " dims " + describe(kept) + "; a tensor has at most " + std::to_string(max_rank) +
+    raise("einsum", std::string(where) +
+                        "operands are multiplied pairwise from the left, and a product in between keeps the " +
+                        std::to_string(kept.size()) + " dims " + describe(kept) + "; a tensor has at most " +
+                        std::to_string(max_rank) +
                         ": put operands that share their dims next to each other, or multiply some of them first");
   };
   RecycledVector<ShapeValue> shapes;
@@ -32,7 +36,8 @@ MTF_NOINLINE constexpr void require_intermediates(std::span<const Array> xs, con
     for (std::size_t j = 0; j < xs.size(); ++j) {
       if (j != i) factors.push_back(shapes[j]);
     }
-    require({factors.begin(), factors.size()}, shapes[i], "in the gradient, whose first operand is that of the result, ");
+    require({factors.begin(), factors.size()}, shapes[i],
+            "in the gradient, whose first operand is that of the result, ");
   }
 }
 
@@ -93,19 +98,22 @@ inline constexpr bool contracts_legally = false;
 template <class Out, class X, class... Xs>
   requires operable<X, Xs...>
 inline constexpr bool contracts_legally<Out, X, Xs...> =
-    includes(concatenate<dims_of<X>, dims_of<Xs>...>::shape(), Out::shape()) && Unpack<Out>::template placeable<world_of<X>> &&
+    includes(concatenate<dims_of<X>, dims_of<Xs>...>::shape(), Out::shape()) &&
+    Unpack<Out>::template placeable<world_of<X>> &&
     Unpack<concatenate<Out, dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>;
 }  // namespace detail
 
-/// Whether an einsum with these output dims (a DimList) and operands is legal: every output dim occurs in an operand, and the
-/// union of all dims can be placed.
+/// Whether an einsum with these output dims (a DimList) and operands is legal: every output dim occurs in an operand,
+/// and the union of all dims can be placed.
 template <class Out, class... Xs>
 concept contractible = detail::contracts_legally<Out, Xs...>;
 
 template <class OutputDim, class... OperandDims>
 struct output_dim_in_no_operand {
-  static_assert(always_false<OutputDim>, "mtf: einsum: an output dim occurs in no operand; check its spelling, or use broadcast(x, dim) on the result, "
-                                         "because einsum does not broadcast");
+  static_assert(
+      always_false<OutputDim>,
+      "mtf: einsum: an output dim occurs in no operand; check its spelling, or use broadcast(x, dim) on the result, "
+      "because einsum does not broadcast");
 };
 
 namespace detail {
@@ -161,7 +169,8 @@ template <class... Out>
 template <class Out, class X, class... Xs>
 constexpr auto einsum_to(const X& x, const Xs&... xs) {
   static_assert(counts<X>, "mtf: einsum: " MTF_RULE_SUM_OF_BOOL);
-  static_assert(sizeof...(Xs) < Operation::max_inputs, "mtf: einsum takes at most 8 operands; multiply some of them first");
+  static_assert(sizeof...(Xs) < Operation::max_inputs,
+                "mtf: einsum takes at most 8 operands; multiply some of them first");
   using T = element_of<X>;
   using E = typename world_of<X>::engine_type;
   const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
@@ -181,12 +190,12 @@ struct OutputDims<Shape<Dims...>> {
 
 }  // namespace detail
 
-/// y[Out...] = sum over all other dims of the product of the operands, each of which has some of the dims. A dim that one
-/// operand alone has and the output lacks is summed as well. `einsum<Shape<>>(x, y)` spells a scalar output.
+/// y[Out...] = sum over all other dims of the product of the operands, each of which has some of the dims. A dim that
+/// one operand alone has and the output lacks is summed as well. `einsum<Shape<>>(x, y)` spells a scalar output.
 ///
-/// Errors: operands of different worlds or element types; an intermediate product of three or more operands, here or in the gradient, with
-/// more than 12 dims; a union of dims that cannot be placed (two dims over one
-/// axis, one name with two extents); an output dim that no operand has. At compile time where the types know it.
+/// Errors: operands of different worlds or element types; an intermediate product of three or more operands, here or in
+/// the gradient, with more than 12 dims; a union of dims that cannot be placed (two dims over one axis, one name with
+/// two extents); an output dim that no operand has. At compile time where the types know it.
 /// Communication: none now. The result is pending over the axes of the split dims summed out: one allreduce of the
 /// output slice at its first use that is not linear. Work: product of the local extents of all dims, by BLAS.
 /// Gradient: einsum of the output's gradient with the other operands.

@@ -89,8 +89,8 @@ struct Power {
 
 }  // namespace functions
 
-// y[dims] = f(x[dims]), no communication; a sum is completed first. Gradients: the analytic derivative through dual numbers.
-// Functions with values in between the integers take float or double.
+// y[dims] = f(x[dims]), no communication; a sum is completed first. Gradients: the analytic derivative through dual
+// numbers. Functions with values in between the integers take float or double.
 
 template <operand X>
 constexpr auto square(const X& x) {
@@ -140,8 +140,8 @@ template <operand X>
 constexpr auto sign(const X& x) {
   return detail::map_named("sign", functions::Sign{}, x);
 }
-/// x to the power y, broadcasting; float or double. Negative x has a power where y is a whole number. The gradient in y is that of
-/// exp(y log x): 0 where x = 0, NaN where x < 0.
+/// x to the power y, broadcasting; float or double. Negative x has a power where y is a whole number. The gradient in y
+/// is that of exp(y log x): 0 where x = 0, NaN where x < 0.
 template <operand X, operand Y>
 constexpr auto pow(const X& x, const Y& y) {
   if constexpr (!floating<element_of<X>>) {

@@ -11,8 +11,8 @@ namespace untyped {
 
 namespace detail {
 
-[[nodiscard]] constexpr GatherPlan plan_gather(const Backend& backend, const Placement& out, const Placement& table, const Placement& ids,
-                                               const PlacedDim& gathered) {
+[[nodiscard]] constexpr GatherPlan plan_gather(const Backend& backend, const Placement& out, const Placement& table,
+                                               const Placement& ids, const PlacedDim& gathered) {
   const StridedShape shape = row_major(out);
   GatherPlan plan;
   plan.loop = collapse(loop_over(shape, shape, row_major(table), row_major(ids)));
@@ -23,7 +23,8 @@ namespace detail {
 }
 
 /// Keeps a lookup as the product of a one-hot matrix with the table. That of the gradient has the same dims.
-MTF_COLD constexpr void trace_lookup(Backend& backend, const Placement& out, const Placement& table, const Placement& ids, const PlacedDim& gathered) {
+MTF_COLD constexpr void trace_lookup(Backend& backend, const Placement& out, const Placement& table,
+                                     const Placement& ids, const PlacedDim& gathered) {
   Placement one_hot = ids;
   if (one_hot.dims.full()) return;
   one_hot.dims.push_back(gathered);
@@ -61,7 +62,11 @@ template <class E, class T, class Id>
   constexpr const char* name = "gather";
   const KeptPlacement& from = table.value->placement;
   const int gathered = from.find(dim);
-  const ShapeValue rest = minus(from.shape(), [&] { ShapeValue one; one.push_back({dim, 1}); return one; }());
+  const ShapeValue rest = minus(from.shape(), [&] {
+    ShapeValue one;
+    one.push_back({dim, 1});
+    return one;
+  }());
   // Legality is that of the union, as for the einsum with a one-hot tensor that gather stands for.
   ShapeValue all = ids.value->placement.shape();
   for (const DimValue& d : from.shape()) all.push_back(d);
@@ -69,9 +74,10 @@ template <class E, class T, class Id>
   complete(*table.value, name);
   complete(*ids.value, name);
   Array result{new_value(engine, name, unite(ids.value->placement.shape(), rest), element_type_of<T>::value), {}};
-  engine.run(detail::plan_gather(engine, result.value->placement, from, ids.value->placement, from.dims[gathered]), out<T>(result.value),
-             in<T>(table.value), in<Id>(ids.value));
-  if (engine.tracing) detail::trace_lookup(engine, result.value->placement, from, ids.value->placement, from.dims[gathered]);
+  engine.run(detail::plan_gather(engine, result.value->placement, from, ids.value->placement, from.dims[gathered]),
+             out<T>(result.value), in<T>(table.value), in<Id>(ids.value));
+  if (engine.tracing)
+    detail::trace_lookup(engine, result.value->placement, from, ids.value->placement, from.dims[gathered]);
   result.value->block->pending = set_of(from.dims[gathered].axes);
   if constexpr (floating<T>) {
     if (records(engine, {table})) {
@@ -87,11 +93,11 @@ template <class E, class T, class Id>
 
 }  // namespace untyped
 
-/// y[ids' dims..., rest...] = table[rest..., Gathered = ids[...]]: by index, at no multiply-adds. `ids` are int32 or int64; an
-/// id outside [0, extent) gives zeros. Dims that both have are matched (a batched gather).
+/// y[ids' dims..., rest...] = table[rest..., Gathered = ids[...]]: by index, at no multiply-adds. `ids` are int32 or
+/// int64; an id outside [0, extent) gives zeros. Dims that both have are matched (a batched gather).
 ///
-/// Communication: none if Gathered is not split; else each rank looks up the ids in its part and the result is pending over
-/// the axes of Gathered: one allreduce of the output. Gradient: scatter-add into the own part of the table.
+/// Communication: none if Gathered is not split; else each rank looks up the ids in its part and the result is pending
+/// over the axes of Gathered: one allreduce of the output. Gradient: scatter-add into the own part of the table.
 template <dim_like Gathered, operand Table, operand Ids>
 constexpr auto gather(const Table& table, const Ids& ids) {
   if constexpr (any_poisoned<Table, Ids>) {

@@ -12,15 +12,16 @@ namespace mtf {
 inline namespace v0 {
 
 struct GradientOptions {
-  keep_graph keep = keep_graph::no;      ///< yes: the graph can be walked again
-  unused when_unused = unused::error;    ///< what to do for an x that the loss does not depend on
+  keep_graph keep = keep_graph::no;    ///< yes: the graph can be walked again
+  unused when_unused = unused::error;  ///< what to do for an x that the loss does not depend on
 };
 
 namespace detail {
 
 template <class LossDims>
 struct loss_not_scalar {
-  static_assert(always_false<LossDims>, "mtf: gradients: the loss must be a scalar; reduce_mean or reduce_sum it over its dims");
+  static_assert(always_false<LossDims>,
+                "mtf: gradients: the loss must be a scalar; reduce_mean or reduce_sum it over its dims");
 };
 template <class LossElement, class... Elements>
 struct not_differentiable {
@@ -31,8 +32,8 @@ struct not_differentiable {
 template <class Loss, class... Xs>
 concept has_gradients = dims_of<Loss>::size == 0 && (floating<element_of<Loss>> && ... && floating<element_of<Xs>>);
 template <class Loss, class... Xs>
-using no_gradients =
-    std::conditional_t<dims_of<Loss>::size != 0, loss_not_scalar<dims_of<Loss>>, not_differentiable<element_of<Loss>, element_of<Xs>...>>;
+using no_gradients = std::conditional_t<dims_of<Loss>::size != 0, loss_not_scalar<dims_of<Loss>>,
+                                        not_differentiable<element_of<Loss>, element_of<Xs>...>>;
 
 template <std::size_t N, class Reason>
 constexpr std::array<poisoned, N> all_poisoned(Reason) {
@@ -64,21 +65,23 @@ MTF_NOINLINE [[nodiscard]] constexpr RecycledVector<Array> gradients(const Gradi
   }
   const RecycledVector<Ref<Value>> found = GradientPass::run(loss.node, nodes, options.keep, options.when_unused);
   RecycledVector<Array> result;
-  for (std::size_t i = 0; i < xs.size(); ++i) result.push_back(Array(mtf::detail::or_zeros(found[i], *xs[i].array, xs[i].elements), {}));
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    result.push_back(Array(mtf::detail::or_zeros(found[i], *xs[i].array, xs[i].elements), {}));
   return result;
 }
 
 /// The same for engines that specialise what their operations do (see compiled.hpp).
 template <class E>
-[[nodiscard]] constexpr RecycledVector<Array> gradients(E&, const GradientOptions& options, const Array& loss, std::span<const Differentiable> xs) {
+[[nodiscard]] constexpr RecycledVector<Array> gradients(E&, const GradientOptions& options, const Array& loss,
+                                                        std::span<const Differentiable> xs) {
   return gradients(options, loss, xs);
 }
 
 }  // namespace untyped
 
-/// The gradients of a scalar loss with respect to each x, as a std::tuple of tensors of the xs' shapes. The xs are variables,
-/// watched tensors, or any results the loss was computed from. Data saved for the gradient is freed on the way; with
-/// `keep_graph::yes` it stays for another pass.
+/// The gradients of a scalar loss with respect to each x, as a std::tuple of tensors of the xs' shapes. The xs are
+/// variables, watched tensors, or any results the loss was computed from. Data saved for the gradient is freed on the
+/// way; with `keep_graph::yes` it stays for another pass.
 ///
 /// Errors: a loss that is not a scalar and an x that is not floating point do not compile; an x that the loss does not
 /// depend on, and a graph already freed, throw.
@@ -138,7 +141,8 @@ constexpr auto stop_gradient(const X& x) {
 class inference {
  public:
   template <class World>
-  constexpr explicit inference(World& world) : backend_(&world.engine()), before_(std::exchange(backend_->recording, false)) {}
+  constexpr explicit inference(World& world)
+      : backend_(&world.engine()), before_(std::exchange(backend_->recording, false)) {}
   inference(const inference&) = delete;
   inference& operator=(const inference&) = delete;
   constexpr ~inference() { backend_->recording = before_; }
@@ -183,7 +187,8 @@ class VariableGradients {
 
 namespace untyped {
 
-MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(const Registry& registry, const Array& loss) {
+MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(const Registry& registry,
+                                                                              const Array& loss) {
   if (!loss.node) raise("gradients", "the loss depends on no variable and no watched tensor");
   VariableGradients result;
   RecycledVector<Ref<Node>> nodes;

@@ -51,7 +51,8 @@ struct Modulo {
 
 template <class Element>
 struct not_divisible {
-  static_assert(always_false<Element>, "mtf: floor_divide and mod take numbers, not bool; convert with cast<std::int32_t>(x)");
+  static_assert(always_false<Element>,
+                "mtf: floor_divide and mod take numbers, not bool; convert with cast<std::int32_t>(x)");
 };
 
 namespace detail {
@@ -66,9 +67,9 @@ using dividing = typename DivisionCheck<X, Y>::type;
 }  // namespace detail
 
 // Element-wise with Python's rule: the quotient is rounded down and the remainder has the sign of the divisor, so that
-// floor_divide(x, y) * y + mod(x, y) is x. Broadcasting; one of the two may be a host number. Integers and floating point. An
-// integer divided by 0 gives quotient 0 and remainder 0; a floating-point number an infinity or NaN, and remainder NaN. No
-// communication; gradients take the result as a constant.
+// floor_divide(x, y) * y + mod(x, y) is x. Broadcasting; one of the two may be a host number. Integers and floating
+// point. An integer divided by 0 gives quotient 0 and remainder 0; a floating-point number an infinity or NaN, and
+// remainder NaN. No communication; gradients take the result as a constant.
 
 /// The largest whole number not above x / y.
 template <class X, class Y>

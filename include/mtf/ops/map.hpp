@@ -12,8 +12,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// A function object that is linear in all its arguments together says so with `static constexpr bool linear = true` and
-/// `double coefficient(int argument) const`: it then keeps sums pending and saves nothing for its gradient.
+/// A function object that is linear in all its arguments together says so with `static constexpr bool linear = true`
+/// and `double coefficient(int argument) const`: it then keeps sums pending and saves nothing for its gradient.
 template <class F>
 concept linear_function = requires(const F& f) {
   requires F::linear;
@@ -25,8 +25,9 @@ concept linear_function = requires(const F& f) {
 template <class F>
 concept without_gradient = requires { requires !F::has_gradient; };
 
-/// A function object of one argument that says `static constexpr bool is_idempotent = true` has f(f(x)) = f(x) and the same slope at x
-/// and at f(x), as relu has: its gradient is taken at the result, which the next operation keeps anyway, and x is not kept.
+/// A function object of one argument that says `static constexpr bool is_idempotent = true` has f(f(x)) = f(x) and the
+/// same slope at x and at f(x), as relu has: its gradient is taken at the result, which the next operation keeps
+/// anyway, and x is not kept.
 template <class F>
 concept idempotent_function = requires { requires F::is_idempotent; };
 
@@ -45,16 +46,19 @@ struct Scale {
 template <class F, class T, class Indices>
 inline constexpr bool invocable_on_duals = false;
 template <class F, class T, std::size_t... I>
-inline constexpr bool invocable_on_duals<F, T, std::index_sequence<I...>> = std::is_invocable_r_v<Dual<T>, const F&, std::enable_if_t<sizeof(I) != 0, Dual<T>>...>;
+inline constexpr bool invocable_on_duals<F, T, std::index_sequence<I...>> =
+    std::is_invocable_r_v<Dual<T>, const F&, std::enable_if_t<sizeof(I) != 0, Dual<T>>...>;
 /// Whether F can be evaluated on N dual numbers.
 template <class F, class T, std::size_t N>
 inline constexpr bool differentiable = invocable_on_duals<F, computed<T>, std::make_index_sequence<N>>;
 
-/// Element type of f's result on operands of these types. Elements of bfloat16 are floats to f, and its float results are rounded back.
+/// Element type of f's result on operands of these types. Elements of bfloat16 are floats to f, and its float results
+/// are rounded back.
 template <class R, class T>
 using rounded_back = std::conditional_t<std::same_as<R, computed<T>>, T, R>;
 template <class F, class T, class... Ts>
-using map_result = rounded_back<std::remove_cvref_t<decltype(std::declval<const F&>()(computed<T>{}, computed<Ts>{}...))>, T>;
+using map_result =
+    rounded_back<std::remove_cvref_t<decltype(std::declval<const F&>()(computed<T>{}, computed<Ts>{}...))>, T>;
 
 MTF_NOINLINE [[nodiscard]] constexpr ShapeValue map_shape(std::span<const Array> xs) {
   ShapeValue shape;
@@ -84,7 +88,8 @@ template <class E, class T>
   if (factor == 1) return x;
   if (!x->block->scattered.empty()) complete(*x, "scale");
   if constexpr (std::same_as<T, bfloat16>) {
-    if (!x->pending().empty()) return mtf::detail::as_wide(scale<E, float>(engine, mtf::detail::widened(engine, x), factor));
+    if (!x->pending().empty())
+      return mtf::detail::as_wide(scale<E, float>(engine, mtf::detail::widened(engine, x), factor));
   }
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
   result->block->pending = x->pending();
@@ -102,7 +107,8 @@ class LinearMapGradient final : public Operation {
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     E& engine = static_cast<E&>(*gradient.object->block.object->backend);
     for (int i = 0; i < static_cast<int>(N); ++i) {
-      if (sink.wants(i)) sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, *placements[i]), f.coefficient(i)));
+      if (sink.wants(i))
+        sink.add(i, scale<E, T>(engine, sum_to<E, T>(engine, gradient, *placements[i]), f.coefficient(i)));
     }
   }
 };
@@ -132,9 +138,10 @@ class MapGradient final : public Operation {
 
  private:
   template <std::size_t... I>
-  constexpr void run(E& engine, const Ref<Value>& full, const Ref<Value>& gradient, int which, std::index_sequence<I...>) {
-    engine.run(plan_map_gradient(engine, which, gradient.object->placement, arguments[I].object->placement...), f, out<T>(full), in<T>(gradient),
-               in<T>(arguments[I])...);
+  constexpr void run(E& engine, const Ref<Value>& full, const Ref<Value>& gradient, int which,
+                     std::index_sequence<I...>) {
+    engine.run(plan_map_gradient(engine, which, gradient.object->placement, arguments[I].object->placement...), f,
+               out<T>(full), in<T>(gradient), in<T>(arguments[I])...);
   }
 };
 
@@ -148,7 +155,8 @@ struct MapForm {
 
 /// The form of these operands, if they go together.
 template <std::size_t... I>
-[[nodiscard]] constexpr const MapForm& form_of(Backend& backend, const char* name, const Array* xs, std::index_sequence<I...>) {
+[[nodiscard]] constexpr const MapForm& form_of(Backend& backend, const char* name, const Array* xs,
+                                               std::index_sequence<I...>) {
   mtf::detail::require_open(backend, name);
   return backend.plans.get<MapForm>(PlanKey(xs[I].value.object->placement.number...), [&] {
     const std::span<const Array> operands(xs, sizeof...(I));
@@ -164,11 +172,13 @@ template <std::size_t... I>
 }
 
 template <class E, class R, class T, class F, std::size_t... I>
-[[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const Array* xs, std::index_sequence<I...> indices) {
+[[nodiscard]] constexpr Array map(E& engine, const char* name, const F& f, const Array* xs,
+                                  std::index_sequence<I...> indices) {
   constexpr std::size_t count = sizeof...(I);
   const MapForm& form = form_of(engine, name, xs, indices);
   bool stays_pending = false;
-  if constexpr (linear_function<F>) stays_pending = (sums_agree(*xs[I].value.object->block.object, *xs[0].value.object->block.object) && ...);
+  if constexpr (linear_function<F>)
+    stays_pending = (sums_agree(*xs[I].value.object->block.object, *xs[0].value.object->block.object) && ...);
   if (!stays_pending) (complete(*xs[I].value.object->block.object, name), ...);
 
   Ref<Value> value;
@@ -194,8 +204,10 @@ template <class E, class R, class T, class F, std::size_t... I>
         ((operation->placements[I] = &xs[I].value.object->placement), ...);
         record<E, T>(result, name, operation, xs, count);
       } else if constexpr (!mtf::detail::differentiable<F, T, count>) {
-        raise(name, "the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a template, or "
-                    "stop_gradient(x) its operands");
+        raise(name,
+              "the function cannot be evaluated on dual numbers, so it has no gradient; make its call operator a "
+              "template, or "
+              "stop_gradient(x) its operands");
       } else {
         auto* operation = make<MapGradient<E, T, F, count>>(f);
         ((operation->arguments[I] = xs[I].value), ...);
@@ -229,7 +241,9 @@ constexpr auto map_named(const char* name, const F& f, const X& x, const Xs&... 
     using World = world_of<X>;
     using T = element_of<X>;
     using R = map_result<F, T, element_of<Xs>...>;
-    static_assert(element<R>, "mtf: the function given to map must return an element type (float, double, bfloat16, int32, int64, bool)");
+    static_assert(
+        element<R>,
+        "mtf: the function given to map must return an element type (float, double, bfloat16, int32, int64, bool)");
     using E = typename World::engine_type;
     const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
     E& engine = static_cast<E&>(*arrays.data()->value.object->block.object->backend);
@@ -248,9 +262,9 @@ constexpr auto map_checked(Checked, const char* name, const F& f, const Xs&... x
 /// y[dims] = f(x[...], ...): applies f to each element; operands broadcast by name, and the output's dims follow
 /// Mesh-TensorFlow's rule (`broadcast_shape`). At most 6 operands of one element type; f may return another one.
 ///
-/// Elements of bfloat16 are floats to f; its float results are rounded back.
-/// The gradient evaluates f on dual numbers, so its call operator must be a template, or take the element type and `Dual`
-/// of it, and use the functions of this header (`mtf::exp`, `mtf::max`, ...) found by argument-dependent lookup.
+/// Elements of bfloat16 are floats to f; its float results are rounded back. The gradient evaluates f on dual numbers,
+/// so its call operator must be a template, or take the element type and `Dual` of it, and use the functions of this
+/// header (`mtf::exp`, `mtf::max`, ...) found by argument-dependent lookup.
 /// Communication: none, but pending operands are completed unless f is a `linear_function`.
 template <class F, operand X, operand... Xs>
 constexpr auto map(const F& f, const X& x, const Xs&... xs) {

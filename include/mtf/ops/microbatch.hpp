@@ -23,9 +23,10 @@ namespace detail {
 
 inline constexpr const char* microbatch_name = "serialize_training_step";
 
-/// The rows first, first + count, ... of a dim against the rows 0, 1, ... of a part: a local copy, because the parts of a dim
-/// split evenly are themselves split evenly.
-[[nodiscard]] constexpr CopyPlan plan_rows(const Placement& part, const Placement& whole, const StridedRows& rows, bool from_whole) {
+/// The rows first, first + count, ... of a dim against the rows 0, 1, ... of a part: a local copy, because the parts of
+/// a dim split evenly are themselves split evenly.
+[[nodiscard]] constexpr CopyPlan plan_rows(const Placement& part, const Placement& whole, const StridedRows& rows,
+                                           bool from_whole) {
   StridedShape strided = row_major(whole);
   std::int64_t offset = 0;
   for (StridedDim& dim : strided) {
@@ -96,17 +97,21 @@ MTF_NOINLINE constexpr std::int64_t batch_rows(Backend& backend, std::span<const
     const int at = x.value->placement.find(part.name);
     if (at < 0) continue;
     if (x.node) {
-      raise(name, "an input with the batch dim depends on variables or watched tensors, which would need one graph for all parts; compute "
-                              "it inside the function");
+      raise(name,
+            "an input with the batch dim depends on variables or watched tensors, which would need one graph for all "
+            "parts; compute "
+            "it inside the function");
     }
     const std::int64_t extent = x.value->placement.dims[at].extent;
     if (rows != 0 && rows != extent) {
-      raise(name, "dim " + dim() + " has extents " + std::to_string(rows) + " and " + std::to_string(extent) + " in two inputs: " MTF_RULE_UNEQUAL_EXTENTS);
+      raise(name, "dim " + dim() + " has extents " + std::to_string(rows) + " and " + std::to_string(extent) +
+                      " in two inputs: " MTF_RULE_UNEQUAL_EXTENTS);
     }
     rows = extent;
   }
   if (rows % part.extent != 0) {
-    raise(name, "dim " + dim() + " has extent " + std::to_string(rows) + ", which is not a multiple of the microbatch's " + std::to_string(part.extent));
+    raise(name, "dim " + dim() + " has extent " + std::to_string(rows) +
+                    ", which is not a multiple of the microbatch's " + std::to_string(part.extent));
   }
   ShapeValue shape;
   shape.push_back(part);
@@ -173,31 +178,34 @@ template <class World>
 void require_all_gradients(const World&, const VariableGradients& gradients) {
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     if (gradients.values[i]) continue;
-    raise(untyped::detail::microbatch_name, "the loss does not depend on variable \"" + std::string(gradients.variables[i]->path.view()) +
+    raise(untyped::detail::microbatch_name, "the loss does not depend on variable \"" +
+                                                std::string(gradients.variables[i]->path.view()) +
                                                 "\"; make it untrainable, or ask for unused::zeros");
   }
 }
 
 }  // namespace detail
 
-/// Runs `step` on one part of the batch after the other and sums the gradients: the training step of the whole batch with the
-/// memory of a part. `part` is the batch dim as the step sees it; the inputs have a dim of that name whose extent is a
-/// multiple of it (inputs without it are passed as they are). Of count parts, part m takes rows m, m + count, ..., which is
-/// local under any layout.
+/// Runs `step` on one part of the batch after the other and sums the gradients: the training step of the whole batch
+/// with the memory of a part. `part` is the batch dim as the step sees it; the inputs have a dim of that name whose
+/// extent is a multiple of it (inputs without it are passed as they are). Of count parts, part m takes rows m, m +
+/// count, ..., which is local under any layout.
 ///
-///     auto [gradients, loss, logits] = mtf::serialize_training_step(world, Batch{8}, [&](mtf::Microbatch part, const auto& x, const auto& y) {
+///     auto [gradients, loss, logits] = mtf::serialize_training_step(world, Batch{8}, [&](mtf::Microbatch part, const
+///     auto& x, const auto& y) {
 ///       const auto logits = model(x);
 ///       return std::tuple(mean_loss(logits, y) / part.count, logits);
 ///     }, inputs, targets);
 ///     optimizer.apply(gradients, rate);
 ///
-/// `step` returns the loss of the part, a scalar, or a std::tuple that begins with it. Returned are the gradients of all
-/// trainable variables, then the outputs: those that have the batch dim for the whole batch, the others summed. So a mean per
-/// part is divided by the number of parts. Random numbers over the batch dim are those of the whole batch's rows.
+/// `step` returns the loss of the part, a scalar, or a std::tuple that begins with it. Returned are the gradients of
+/// all trainable variables, then the outputs: those that have the batch dim for the whole batch, the others summed. So
+/// a mean per part is divided by the number of parts. Random numbers over the batch dim are those of the whole batch's
+/// rows.
 ///
-/// Errors: extents that do not divide; inputs that depend on variables; a variable on which the loss does not depend, unless
-/// `unused::zeros` is asked for. Communication: that of the step for each part, but gradients stay pending: one allreduce for
-/// each variable, however many parts.
+/// Errors: extents that do not divide; inputs that depend on variables; a variable on which the loss does not depend,
+/// unless `unused::zeros` is asked for. Communication: that of the step for each part, but gradients stay pending: one
+/// allreduce for each variable, however many parts.
 template <class World, dim_like D, class F, operand... Xs>
 auto serialize_training_step(World& world, const D& part, const F& step, unused when_unused, const Xs&... xs) {
   if constexpr (any_poisoned<Xs...>) {
@@ -211,12 +219,15 @@ auto serialize_training_step(World& world, const D& part, const F& step, unused 
       return poisoned{};
     } else {
       constexpr bool callable = std::invocable<const F&, Microbatch, detail::part_of<D, Xs>...>;
-      static_assert(callable, "mtf: serialize_training_step: the step cannot be called as step(microbatch, inputs...), with the inputs' batch dim that "
-                              "of a part");
+      static_assert(callable,
+                    "mtf: serialize_training_step: the step cannot be called as step(microbatch, inputs...), with the "
+                    "inputs' batch dim that "
+                    "of a part");
       if constexpr (!callable) {
         return poisoned{};
       } else {
-        using Outputs = typename detail::Outputs<std::remove_cvref_t<std::invoke_result_t<const F&, Microbatch, detail::part_of<D, Xs>...>>>::type;
+        using Outputs = typename detail::Outputs<
+            std::remove_cvref_t<std::invoke_result_t<const F&, Microbatch, detail::part_of<D, Xs>...>>>::type;
         using E = typename World::engine_type;
         using Whole = typename detail::OnlyDim<typename detail::DimOf<D, dims_of<Xs>...>::type>::type;
         E& engine = world.engine();
@@ -227,13 +238,15 @@ auto serialize_training_step(World& world, const D& part, const F& step, unused 
         VariableGradients gradients;
         return [&]<class... Os, std::size_t... O>(std::type_identity<std::tuple<Os...>>, std::index_sequence<O...>) {
           static_assert(((detail::has_dim<D, Os> || !std::same_as<element_of<Os>, bool>) && ...),
-                        "mtf: serialize_training_step: an output of bool without the batch dim cannot be summed; cast<std::int32_t>(x) it");
+                        "mtf: serialize_training_step: an output of bool without the batch dim cannot be summed; "
+                        "cast<std::int32_t>(x) it");
           std::array<Ref<Value>, sizeof...(Os)> results;
           for (; rows.first < rows.count; ++rows.first) {
             const detail::RowsOfPart rows_of_part(engine, rows);
             std::array<Array, sizeof...(Xs)> inputs = arrays;
             for (Array& input : inputs) {
-              if (input.value->placement.find(rows.dim) >= 0) input.value = untyped::select_rows(engine, input.value, rows);
+              if (input.value->placement.find(rows.dim) >= 0)
+                input.value = untyped::select_rows(engine, input.value, rows);
             }
             std::array<Array, sizeof...(Os)> outputs;
             [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -251,8 +264,10 @@ auto serialize_training_step(World& world, const D& part, const F& step, unused 
             };
             (take(std::type_identity<Os>{}, O), ...);
           }
-          return std::tuple<VariableGradients, tensor_of<World, element_of<Os>, detail::with_dim<Whole, dims_of<Os>>>...>(
-              std::move(gradients), tensor_of<World, element_of<Os>, detail::with_dim<Whole, dims_of<Os>>>(Array{results[O], {}})...);
+          return std::tuple<VariableGradients,
+                            tensor_of<World, element_of<Os>, detail::with_dim<Whole, dims_of<Os>>>...>(
+              std::move(gradients),
+              tensor_of<World, element_of<Os>, detail::with_dim<Whole, dims_of<Os>>>(Array{results[O], {}})...);
         }(std::type_identity<Outputs>{}, std::make_index_sequence<std::tuple_size_v<Outputs>>{});
       }
     }

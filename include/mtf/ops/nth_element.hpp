@@ -9,13 +9,15 @@ inline namespace v0 {
 namespace untyped {
 
 template <class E, class T>
-[[nodiscard]] constexpr Array nth_element(E& engine, const Array& x, const Name& dim, std::int64_t n, bool largest, const char* name) {
+[[nodiscard]] constexpr Array nth_element(E& engine, const Array& x, const Name& dim, std::int64_t n, bool largest,
+                                          const char* name) {
   mtf::detail::require_open(engine, name);
   const KeptPlacement& from = x.value->placement;
   const PlacedDim& along = from.dims[from.find(dim)];
   require_indices(name, along);
   if (n < 0 || n >= along.extent) {
-    raise(name, "n is " + std::to_string(n) + ", dim \"" + std::string(dim.text) + "\" has elements 0 to " + std::to_string(along.extent - 1));
+    raise(name, "n is " + std::to_string(n) + ", dim \"" + std::string(dim.text) + "\" has elements 0 to " +
+                    std::to_string(along.extent - 1));
   }
   return select_range<E, T>(engine, x, dim, without(from, dim).shape(), n + 1, n, 1, largest, name).values;
 }
@@ -45,8 +47,8 @@ constexpr auto nth_named(const X& x, std::int64_t n, bool largest, const char* n
 
 }  // namespace detail
 
-/// y[rest] = the element at place n, from 0, of the elements along D from the largest to the smallest. Throws unless 0 <= n < extent. Order,
-/// communication and gradient are those of top_k with k = n + 1.
+/// y[rest] = the element at place n, from 0, of the elements along D from the largest to the smallest. Throws unless 0
+/// <= n < extent. Order, communication and gradient are those of top_k with k = n + 1.
 template <dim_like D, operand X>
 constexpr auto nth_largest_element(const X& x, std::int64_t n) {
   return detail::nth_named<D>(x, n, true, "nth_largest_element");

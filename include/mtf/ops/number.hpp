@@ -15,8 +15,10 @@ concept operands_or_number = (operand<X> && (operand<Y> || scalar<Y>)) || (scala
 
 template <class Element, class Number>
 struct number_loses_fraction {
-  static_assert(always_false<Element>, "mtf: an integer tensor and a floating-point number would lose the fraction; cast<float>(x) first, or give "
-                                       "an integer");
+  static_assert(
+      always_false<Element>,
+      "mtf: an integer tensor and a floating-point number would lose the fraction; cast<float>(x) first, or give "
+      "an integer");
 };
 template <class Element>
 struct not_floating {
@@ -53,11 +55,13 @@ struct WithLeft {
 
 // As `checked`: an object of the type stops the compiler, in the body of the public function.
 template <class X, class C>
-using fitting = std::conditional_t<floating<element_of<X>> || std::integral<C>, Checked, number_loses_fraction<element_of<X>, C>>;
+using fitting =
+    std::conditional_t<floating<element_of<X>> || std::integral<C>, Checked, number_loses_fraction<element_of<X>, C>>;
 template <class X>
 using real = std::conditional_t<floating<element_of<X>>, Checked, not_floating<element_of<X>>>;
 template <class X>
-using boolean = std::conditional_t<std::same_as<element_of<X>, bool> || any_poisoned<X>, Checked, not_boolean<element_of<X>>>;
+using boolean =
+    std::conditional_t<std::same_as<element_of<X>, bool> || any_poisoned<X>, Checked, not_boolean<element_of<X>>>;
 
 // Of two tensors, whether they go together; of a tensor and a number, whether the number fits.
 template <class X, class Y>
@@ -75,14 +79,15 @@ struct PairCheck<C, X> {
 template <class X, class Y>
 using fitting_pair = typename PairCheck<X, Y>::type;
 
-/// The number as an element. An integer that the element type does not hold is an error: it would silently be another one.
+/// The number as an element. An integer that the element type does not hold is an error: it would silently be another
+/// one.
 template <class T, class C>
 [[nodiscard]] constexpr T number_as(const char* name, C c) {
   const T number = static_cast<T>(c);
   if constexpr (std::integral<T>) {
     if (static_cast<C>(number) != c || (number < T(0)) != (c < C(0))) {
-      raise(name, "the number " + std::to_string(c) + " is no element of a tensor of " + std::string(name_of(element_type_of<T>::value)) +
-                      "; cast the tensor to a larger type");
+      raise(name, "the number " + std::to_string(c) + " is no element of a tensor of " +
+                      std::string(name_of(element_type_of<T>::value)) + "; cast the tensor to a larger type");
     }
   }
   return number;

@@ -41,18 +41,19 @@ template <class E, class T, class Id>
   const Ref<Value> places = make_value(engine, line, element_type_of<Id>::value);
   engine.run(RangePlan{placed.local(), slice_begin(placed, engine.mesh(), engine.coordinates)}, out<Id>(places));
   const StridedShape over = row_major(result.value->placement);
-  engine.run(MapPlan{collapse(loop_over(over, over, row_major(ids.value->placement), row_major(line)))}, detail::OnOff<T>{on, off},
-             out<T>(result.value), in<Id>(ids.value), in<Id>(places));
+  engine.run(MapPlan{collapse(loop_over(over, over, row_major(ids.value->placement), row_major(line)))},
+             detail::OnOff<T>{on, off}, out<T>(result.value), in<Id>(ids.value), in<Id>(places));
   return result;
 }
 
 }  // namespace untyped
 
-/// y[dims of ids..., D] = `on` where ids[...] is the place in D, `off` elsewhere, with elements of type T: one_hot<float>(ids, vocabulary).
-/// `ids` are int32 or int64; an id outside [0, extent) gives a row of `off`. D may be split. Throws if D has more elements than ids count. No
-/// communication, no gradient.
+/// y[dims of ids..., D] = `on` where ids[...] is the place in D, `off` elsewhere, with elements of type T:
+/// one_hot<float>(ids, vocabulary). `ids` are int32 or int64; an id outside [0, extent) gives a row of `off`. D may be
+/// split. Throws if D has more elements than ids count. No communication, no gradient.
 template <element T, operand Ids, dim_like D>
-constexpr auto one_hot(const Ids& ids, const D& dim, std::type_identity_t<T> on = T(1), std::type_identity_t<T> off = T(0)) {
+constexpr auto one_hot(const Ids& ids, const D& dim, std::type_identity_t<T> on = T(1),
+                       std::type_identity_t<T> off = T(0)) {
   if constexpr (any_poisoned<Ids>) {
     return poisoned{};
   } else {
@@ -68,8 +69,8 @@ constexpr auto one_hot(const Ids& ids, const D& dim, std::type_identity_t<T> on 
       } else {
         using E = typename World::engine_type;
         const Array& array = detail::array_of(ids);
-        return tensor_of<World, T, List>(untyped::one_hot<E, T, element_of<Ids>>(static_cast<E&>(array.value->backend()), array,
-                                                                                DimValue{D::name, dim.extent()}, on, off));
+        return tensor_of<World, T, List>(untyped::one_hot<E, T, element_of<Ids>>(
+            static_cast<E&>(array.value->backend()), array, DimValue{D::name, dim.extent()}, on, off));
       }
     }
   }

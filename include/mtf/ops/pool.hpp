@@ -24,7 +24,8 @@ struct PoolPlan {
   std::int64_t offset = 0;  ///< of the first window in the slice
 };
 
-MTF_NOINLINE [[nodiscard]] constexpr PoolPlan plan_pool(const Backend& backend, const Placement& big, const Placement& small, const SpatialDims& spatial) {
+MTF_NOINLINE [[nodiscard]] constexpr PoolPlan plan_pool(const Backend& backend, const Placement& big,
+                                                        const Placement& small, const SpatialDims& spatial) {
   PoolPlan plan;
   plan.slice = plan_slice(backend, big, small, spatial);
   const StridedShape out = row_major(small);
@@ -40,7 +41,8 @@ MTF_NOINLINE [[nodiscard]] constexpr PoolPlan plan_pool(const Backend& backend, 
       element.strides[1] = 0;
       plan.offset += plan.slice.begins[s] * dim.stride;
       plan.reduce.reduced.dims.push_back({window.size, {0, dim.stride}});
-      plan.gradient.sliding.push_back({d, plan.slice.begins[s], window.stride, window.size, out[d].extent, out[d].stride});
+      plan.gradient.sliding.push_back(
+          {d, plan.slice.begins[s], window.stride, window.size, out[d].extent, out[d].stride});
     }
     plan.reduce.kept.dims.push_back(kept);
     plan.gradient.loop.dims.push_back(element);
@@ -67,8 +69,8 @@ class PoolGradient final : public Operation {
     E& engine = static_cast<E&>(gradient->backend());
     Buffer dx(engine.allocate(gradient->type(), plan.slice.size()));
     // The mean needs no values; what stands in for them is not read.
-    engine.run(plan.gradient, Out<T>{*dx}, In<T>{average ? *gradient->block : *slice}, In<T>{average ? *gradient->block : *y->block},
-               In<T>{*gradient->block});
+    engine.run(plan.gradient, Out<T>{*dx}, In<T>{average ? *gradient->block : *slice},
+               In<T>{average ? *gradient->block : *y->block}, In<T>{*gradient->block});
     Ref<Value> result = detail::give_back<E, T>(engine, plan.slice, std::move(dx), x, this->name);
     result->block->pending = axes_lost(gradient->placement, x);
     sink.add(0, std::move(result));
@@ -77,7 +79,8 @@ class PoolGradient final : public Operation {
 
 /// The maximum or the mean of every window; windows lie within x.
 template <class E, class T>
-[[nodiscard]] constexpr Array pool(E& engine, const Array& x, const SpatialList& spatial, const PoolOptions& options, bool average) {
+[[nodiscard]] constexpr Array pool(E& engine, const Array& x, const SpatialList& spatial, const PoolOptions& options,
+                                   bool average) {
   const char* name = average ? "average_pool" : "max_pool";
   const KeptPlacement& from = x.value->placement;
   const PerDim& stride = options.stride.values.empty() ? options.window : options.stride;
@@ -100,8 +103,10 @@ template <class E, class T>
   ShapeValue shape;
   for (const int position : mtf::detail::windowed_dims(from.shape(), {}, spatial)) shape.push_back(all[position]);
   Array result{new_value(engine, name, shape, element_type_of<T>::value), {}};
-  // A mean of partial sums is a partial sum of the mean, and smaller, unless the output is split where the sum is outstanding.
-  const bool stays_pending = average && x.value->block->scattered.empty() && (x.value->pending() & result.value->placement.split_axes()).empty();
+  // A mean of partial sums is a partial sum of the mean, and smaller, unless the output is split where the sum is
+  // outstanding.
+  const bool stays_pending = average && x.value->block->scattered.empty() &&
+                             (x.value->pending() & result.value->placement.split_axes()).empty();
   if (!stays_pending) complete(*x.value, name);
 
   detail::PoolPlan plan = detail::plan_pool(engine, from, result.value->placement, sliding);
@@ -112,8 +117,8 @@ template <class E, class T>
   if constexpr (floating<T>) {
     if (average) {
       const StridedShape shape_of = row_major(result.value->placement);
-      engine.run(MapPlan{collapse(loop_over(shape_of, shape_of, shape_of))}, mtf::detail::Scale{1.0 / static_cast<double>(area)},
-                 out<T>(result.value), in<T>(result.value));
+      engine.run(MapPlan{collapse(loop_over(shape_of, shape_of, shape_of))},
+                 mtf::detail::Scale{1.0 / static_cast<double>(area)}, out<T>(result.value), in<T>(result.value));
     }
     if (records(engine, {x})) {
       auto* operation = make<PoolGradient<E, T>>();
@@ -132,8 +137,10 @@ template <class E, class T>
 /// In float, rounded once.
 template <class E, class T>
   requires std::same_as<T, bfloat16>
-[[nodiscard]] constexpr Array pool(E& engine, const Array& x, const SpatialList& spatial, const PoolOptions& options, bool average) {
-  return cast<E, bfloat16, float>(engine, pool<E, float>(engine, cast<E, float, bfloat16>(engine, x), spatial, options, average));
+[[nodiscard]] constexpr Array pool(E& engine, const Array& x, const SpatialList& spatial, const PoolOptions& options,
+                                   bool average) {
+  return cast<E, bfloat16, float>(
+      engine, pool<E, float>(engine, cast<E, float, bfloat16>(engine, x), spatial, options, average));
 }
 
 }  // namespace untyped
@@ -147,7 +154,8 @@ struct PoolCheck {
     if constexpr (!has_inputs(dims_of<X>::shape(), spatial_list<S...>())) {
       return std::type_identity<Checked>{};  // pool_named says so
     } else {
-      return std::type_identity<checked_windows<world_of<X>, concatenate<dims_of<X>, DimList<typename SpatialOf<S>::output...>>, S...>>{};
+      return std::type_identity<
+          checked_windows<world_of<X>, concatenate<dims_of<X>, DimList<typename SpatialOf<S>::output...>>, S...>>{};
     }
   }
   using type = typename decltype(select())::type;
@@ -170,7 +178,9 @@ constexpr auto pool_named(const X& x, const PoolOptions& options) {
     constexpr bool numbers = Average ? floating<T> : !std::same_as<T, bool>;
     static_assert(numbers, "mtf: pooling takes numbers, average_pool float or double; convert with cast<T>(x)");
     constexpr bool two = ((SpatialOf<S>::dims == 2) && ...);
-    static_assert(two, "mtf: pooling: a Spatial names two dims here, Spatial<Input, Output>; the window is a number, {.window = 2}");
+    static_assert(
+        two,
+        "mtf: pooling: a Spatial names two dims here, Spatial<Input, Output>; the window is a number, {.window = 2}");
     constexpr bool known = has_inputs(dims_of<X>::shape(), spatial);
     static_assert(known || !two, "mtf: pooling: " MTF_RULE_MISSING_DIM);
     constexpr bool apart = names_once(spatial) && names_apart(dims_of<X>::shape(), {}, spatial);
@@ -196,20 +206,22 @@ constexpr auto pool_named(const X& x, const PoolOptions& options) {
 
 /// y[x's dims, Output for Input] = the largest element of every window that lies within x; NaN propagates:
 ///
-///     auto y = mtf::max_pool<Spatial<H, OH>, Spatial<W, OW>>(x, {.window = 2});  // stride: that of the window unless given
+///     auto y = mtf::max_pool<Spatial<H, OH>, Spatial<W, OW>>(x, {.window = 2});  // stride: that of the window unless
+///     given
 ///
-/// Output's extent is (input - window) / stride + 1, rounded down. Errors: more than one dim over an axis, save that Input and Output may
-/// be split over the same axes; an Output whose static extent differs or which the axes do not divide. Communication: for a split Input
-/// one exchange of what windows reach beyond the own block, none where they do not. Gradient: every element that ties for the maximum of a
-/// window receives that window's full gradient; the same exchange backward.
+/// Output's extent is (input - window) / stride + 1, rounded down. Errors: more than one dim over an axis, save that
+/// Input and Output may be split over the same axes; an Output whose static extent differs or which the axes do not
+/// divide. Communication: for a split Input one exchange of what windows reach beyond the own block, none where they do
+/// not. Gradient: every element that ties for the maximum of a window receives that window's full gradient; the same
+/// exchange backward.
 template <class... S, operand X>
   requires(sizeof...(S) > 0 && sizeof...(S) <= max_windows)
 constexpr auto max_pool(const X& x, const PoolOptions& options) {
   (void)detail::checked_pool<X, S...>{};
   return detail::pool_named<false, S...>(x, options);
 }
-/// The mean of every window, otherwise as max_pool; float or double. A pending sum stays pending (that of bfloat16 is completed). Gradient: an equal share for every
-/// element of a window.
+/// The mean of every window, otherwise as max_pool; float or double. A pending sum stays pending (that of bfloat16 is
+/// completed). Gradient: an equal share for every element of a window.
 template <class... S, operand X>
   requires(sizeof...(S) > 0 && sizeof...(S) <= max_windows)
 constexpr auto average_pool(const X& x, const PoolOptions& options) {

@@ -28,7 +28,8 @@ MTF_NOINLINE [[nodiscard]] constexpr DrawnSlice plan_draw(const Backend& backend
     const bool strided = backend.rows != nullptr && dim.name == backend.rows->dim && dim.extent == backend.rows->extent;
     const std::int64_t count = strided ? backend.rows->count : 1;
     global[i].stride = stride * count;
-    slice.index += stride * (slice_begin(dim, backend.mesh(), backend.coordinates) * count + (strided ? backend.rows->first : 0));
+    slice.index +=
+        stride * (slice_begin(dim, backend.mesh(), backend.coordinates) * count + (strided ? backend.rows->first : 0));
     stride *= dim.extent * count;
   }
   const StridedShape local = row_major(placement);
@@ -47,7 +48,8 @@ template <class E, class T>
     plan.index = slice.index;
   };
   if (engine.rows == nullptr) {
-    set_slice(engine.plans.template get<detail::DrawnSlice>(PlanKey(placement.number), [&] { return detail::plan_draw(engine, placement); }));
+    set_slice(engine.plans.template get<detail::DrawnSlice>(PlanKey(placement.number),
+                                                            [&] { return detail::plan_draw(engine, placement); }));
   } else {
     set_slice(detail::plan_draw(engine, placement));
   }
@@ -55,27 +57,32 @@ template <class E, class T>
   return result;
 }
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key, Distribution distribution, double a, double b) {
+[[nodiscard]] constexpr Ref<Value> random(E& engine, const KeptPlacement& placement, const Key& key,
+                                          Distribution distribution, double a, double b) {
   return random<E, T>(engine, placement, RandomPlan{.key = key, .distribution = distribution, .a = a, .b = b});
 }
 /// Whole numbers in [low, high).
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> random_integers(E& engine, const KeptPlacement& placement, const Key& key, std::int64_t low, std::int64_t high) {
+[[nodiscard]] constexpr Ref<Value> random_integers(E& engine, const KeptPlacement& placement, const Key& key,
+                                                   std::int64_t low, std::int64_t high) {
   if (low >= high) {
-    raise("random_uniform", "the interval [" + std::to_string(low) + ", " + std::to_string(high) + ") is empty; integers are drawn from low to high - 1");
+    raise("random_uniform", "the interval [" + std::to_string(low) + ", " + std::to_string(high) +
+                                ") is empty; integers are drawn from low to high - 1");
   }
   if (low < std::numeric_limits<T>::min() || high - 1 > std::numeric_limits<T>::max()) {
-    raise("random_uniform", "the interval [" + std::to_string(low) + ", " + std::to_string(high) + ") has numbers that are no " +
-                                std::string(name_of(element_type_of<T>::value)) + "; draw int64, or take a smaller interval");
+    raise("random_uniform", "the interval [" + std::to_string(low) + ", " + std::to_string(high) +
+                                ") has numbers that are no " + std::string(name_of(element_type_of<T>::value)) +
+                                "; draw int64, or take a smaller interval");
   }
   // The difference may exceed int64, but not the unsigned type.
   const std::uint64_t count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  return random<E, T>(engine, placement, RandomPlan{.key = key, .distribution = Distribution::integers, .low = low, .count = count});
+  return random<E, T>(engine, placement,
+                      RandomPlan{.key = key, .distribution = Distribution::integers, .low = low, .count = count});
 }
 
 template <class E, class T>
-[[nodiscard]] constexpr Array random_tensor(E& engine, const char* name, const ShapeValue& shape, const Key& key, Distribution distribution, double a,
-                                            double b) {
+[[nodiscard]] constexpr Array random_tensor(E& engine, const char* name, const ShapeValue& shape, const Key& key,
+                                            Distribution distribution, double a, double b) {
   return {random<E, T>(engine, place_legally(engine, name, shape), key, distribution, a, b), {}};
 }
 
@@ -97,15 +104,15 @@ class DropoutGradient final : public Operation {
         const Ref<Value> sum = mtf::detail::widened(engine, x);
         Ref<Value> kept = make_wide(engine, x->placement);
         kept->block->pending = x->pending();
-        engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<float>(kept), in<float>(sum),
-                   in<bfloat16>(mask));
+        engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{},
+                   out<float>(kept), in<float>(sum), in<bfloat16>(mask));
         return kept;
       }
     }
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     result->block->pending = x->pending();
-    engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<T>(result), in<T>(x),
-               in<T>(mask));
+    engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<T>(result),
+               in<T>(x), in<T>(mask));
     return result;
   }
 };
@@ -117,7 +124,8 @@ template <class E, class T>
   if (rate == 0) return x;
   if (!(rate > 0 && rate < 1)) raise(name, "rate " + std::to_string(rate) + " is not in [0, 1)");
   if (!includes(x.value->placement.shape(), noise)) {
-    raise(name, "the noise has dims " + describe(noise) + " that x " + describe(x.value->placement.shape()) + " lacks; draw noise over dims of x only");
+    raise(name, "the noise has dims " + describe(noise) + " that x " + describe(x.value->placement.shape()) +
+                    " lacks; draw noise over dims of x only");
   }
   const double keep = 1 - rate;
   const Ref<Value> mask = random<E, T>(engine, engine.place(noise), key, Distribution::keep, keep, 1 / keep);
@@ -136,17 +144,22 @@ namespace detail {
 
 template <class T>
 struct not_random {
-  static_assert(always_false<T>, "mtf: random tensors are floating point, random_uniform also int32 or int64 with both bounds; convert with cast<T>(x)");
+  static_assert(always_false<T>,
+                "mtf: random tensors are floating point, random_uniform also int32 or int64 with both bounds; convert "
+                "with cast<T>(x)");
 };
 
 template <class T, class World, class... Dims>
-constexpr auto random_tensor(World& world, const char* name, const Key& key, Distribution distribution, double a, double b, const Dims&... dims) {
+constexpr auto random_tensor(World& world, const char* name, const Key& key, Distribution distribution, double a,
+                             double b, const Dims&... dims) {
   using E = typename World::engine_type;
-  return Tensor<World, T, Dims...>(untyped::random_tensor<E, T>(world.engine(), name, Shape<Dims...>(dims...).value(), key, distribution, a, b));
+  return Tensor<World, T, Dims...>(
+      untyped::random_tensor<E, T>(world.engine(), name, Shape<Dims...>(dims...).value(), key, distribution, a, b));
 }
 
 template <class T, class World, class... Dims>
-constexpr auto random_integer_tensor(World& world, const Key& key, std::int64_t low, std::int64_t high, const Dims&... dims) {
+constexpr auto random_integer_tensor(World& world, const Key& key, std::int64_t low, std::int64_t high,
+                                     const Dims&... dims) {
   using E = typename World::engine_type;
   E& engine = world.engine();
   const KeptPlacement& placement = place_legally(engine, "random_uniform", Shape<Dims...>(dims...).value());
@@ -159,8 +172,9 @@ constexpr auto random_integer_tensor(World& world, const Key& key, std::int64_t 
 template <class T>
 concept drawn_whole = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
-/// A tensor of shape [Dims...] of independent normal numbers (mean, standard deviation). The value of an element depends on
-/// `key` and its global index only: the same on any mesh and layout, in float (rounded) and double. No communication.
+/// A tensor of shape [Dims...] of independent normal numbers (mean, standard deviation). The value of an element
+/// depends on `key` and its global index only: the same on any mesh and layout, in float (rounded) and double. No
+/// communication.
 template <element T, static_dim... Dims, class World>
 constexpr auto random_normal(World& world, const Key& key, double mean = 0, double stddev = 1) {
   if constexpr (!floating<T>) {
@@ -205,8 +219,8 @@ constexpr auto random_uniform_of(World& world, const Key& key, double low, doubl
   }
 }
 
-/// Uniform whole numbers in [low, high), int32 or int64, which are the same in either; no number is likelier than another by more than 2^-64. Throws
-/// if the interval is empty or has numbers that T lacks; otherwise as random_normal.
+/// Uniform whole numbers in [low, high), int32 or int64, which are the same in either; no number is likelier than
+/// another by more than 2^-64. Throws if the interval is empty or has numbers that T lacks; otherwise as random_normal.
 template <drawn_whole T, static_dim... Dims, class World>
 constexpr auto random_uniform(World& world, const Key& key, std::int64_t low, std::int64_t high) {
   if constexpr (!placeable<World, Dims...>) {
@@ -216,7 +230,8 @@ constexpr auto random_uniform(World& world, const Key& key, std::int64_t low, st
   }
 }
 template <drawn_whole T, class World, dim_like... Dims>
-constexpr auto random_uniform_of(World& world, const Key& key, std::int64_t low, std::int64_t high, const Dims&... dims) {
+constexpr auto random_uniform_of(World& world, const Key& key, std::int64_t low, std::int64_t high,
+                                 const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
@@ -224,7 +239,8 @@ constexpr auto random_uniform_of(World& world, const Key& key, std::int64_t low,
   }
 }
 
-/// Normal numbers redrawn outside two standard deviations (`stddev` is that of the distribution before); otherwise as random_normal.
+/// Normal numbers redrawn outside two standard deviations (`stddev` is that of the distribution before); otherwise as
+/// random_normal.
 template <element T, static_dim... Dims, class World>
 constexpr auto random_truncated_normal(World& world, const Key& key, double mean = 0, double stddev = 1) {
   if constexpr (!floating<T>) {
@@ -232,23 +248,26 @@ constexpr auto random_truncated_normal(World& world, const Key& key, double mean
   } else if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
-    return detail::random_tensor<T>(world, "random_truncated_normal", key, Distribution::truncated_normal, mean, stddev, Dims{}...);
+    return detail::random_tensor<T>(world, "random_truncated_normal", key, Distribution::truncated_normal, mean, stddev,
+                                    Dims{}...);
   }
 }
 template <element T, class World, dim_like... Dims>
-constexpr auto random_truncated_normal_of(World& world, const Key& key, double mean, double stddev, const Dims&... dims) {
+constexpr auto random_truncated_normal_of(World& world, const Key& key, double mean, double stddev,
+                                          const Dims&... dims) {
   if constexpr (!floating<T>) {
     return poisoned(detail::not_random<T>{});
   } else if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
-    return detail::random_tensor<T>(world, "random_truncated_normal", key, Distribution::truncated_normal, mean, stddev, dims...);
+    return detail::random_tensor<T>(world, "random_truncated_normal", key, Distribution::truncated_normal, mean, stddev,
+                                    dims...);
   }
 }
 
-/// x with elements set to 0 with probability `rate` and the others scaled by 1 / (1 - rate). `Noise` names the dims along which
-/// the noise varies (all of x's if none is named); along the others it is shared. The mask depends on `key` and the global index
-/// only. No communication; a sum stays pending. Throws unless 0 <= rate < 1.
+/// x with elements set to 0 with probability `rate` and the others scaled by 1 / (1 - rate). `Noise` names the dims
+/// along which the noise varies (all of x's if none is named); along the others it is shared. The mask depends on `key`
+/// and the global index only. No communication; a sum stays pending. Throws unless 0 <= rate < 1.
 template <dim_like... Noise, operand X>
 constexpr auto dropout(const X& x, double rate, const Key& key) {
   if constexpr (any_poisoned<X>) {

@@ -40,13 +40,14 @@ class RecomputeGradient final : public JointOperation {
       for (std::size_t i = sizeof...(Xs); i < this->inputs.size(); ++i) known = known || this->inputs[i] == reference;
       if (!known) {
         raise(this->name, "run again for its gradient, the function uses " + name_of_reference(*reference) +
-                              ", which it did not use before: a variable must not be assigned, nor a captured tensor replaced, between a function "
+                              ", which it did not use before: a variable must not be assigned, nor a captured tensor "
+                              "replaced, between a function "
                               "and its gradient");
       }
     }
   }
-  constexpr void give_back(const Capture& capture, std::span<const Ref<Node>> roots, std::span<const Ref<Value>> arrived, RecycledVector<Array>& xs,
-                           GradientSink& sink) const {
+  constexpr void give_back(const Capture& capture, std::span<const Ref<Node>> roots,
+                           std::span<const Ref<Value>> arrived, RecycledVector<Array>& xs, GradientSink& sink) const {
     RecycledVector<Ref<Node>> wanted;
     RecycledVector<int> input_of;
     for (std::size_t i = 0; i < this->inputs.size(); ++i) {
@@ -72,12 +73,14 @@ class RecomputeGradient final : public JointOperation {
 
 }  // namespace untyped
 
-/// f(xs...), of which only the inputs are kept for the gradient: gradients() runs f again and differentiates that. Costs one more
-/// forward pass of f; saves the memory of everything in between. f takes tensors and returns a tensor or a std::tuple of them.
+/// f(xs...), of which only the inputs are kept for the gradient: gradients() runs f again and differentiates that.
+/// Costs one more forward pass of f; saves the memory of everything in between. f takes tensors and returns a tensor or
+/// a std::tuple of them.
 ///
-/// f is copied and called later: what it captures by reference must live until gradients() has run, so capture handles by value.
-/// It must do the same both times: random numbers come from keys that it captures, and no variable may be made or assigned in
-/// between, which throws. Variables and tensors that f refers to receive their gradients, as the xs do. May be nested.
+/// f is copied and called later: what it captures by reference must live until gradients() has run, so capture handles
+/// by value. It must do the same both times: random numbers come from keys that it captures, and no variable may be
+/// made or assigned in between, which throws. Variables and tensors that f refers to receive their gradients, as the xs
+/// do. May be nested.
 /// Communication: that of f, twice, and that of its gradient.
 template <class F, operand X, operand... Xs>
 constexpr auto recompute(const F& f, const X& x, const Xs&... xs) {
@@ -97,7 +100,8 @@ constexpr auto recompute(const F& f, const X& x, const Xs&... xs) {
         detail::require_same_backend(backend, name, arrays);
         detail::require_open(backend, name);
         (void)records(backend, arrays);
-        if (!backend.recording) return R(f(detail::plain_t<X>(arrays[0]), detail::plain_t<Xs>(detail::array_of(xs))...));
+        if (!backend.recording)
+          return R(f(detail::plain_t<X>(arrays[0]), detail::plain_t<Xs>(detail::array_of(xs))...));
         std::array<Array, detail::Results<R>::size> results;
         RecycledVector<Ref<Node>> references;
         {

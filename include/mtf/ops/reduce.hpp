@@ -33,7 +33,8 @@ class SumGradient final : public Operation {
 
 /// factor * the sum of x over the dims that `shape` lacks. Pending over the axes that split them.
 template <class E, class T>
-[[nodiscard]] constexpr Array reduce_sum(E& engine, const Array& x, const ShapeValue& shape, double factor, const char* name) {
+[[nodiscard]] constexpr Array reduce_sum(E& engine, const Array& x, const ShapeValue& shape, double factor,
+                                         const char* name) {
   const KeptPlacement& to = place_legally(engine, name, shape);
   Array result;
   if constexpr (std::same_as<T, bfloat16>) {
@@ -75,29 +76,36 @@ class ExtremeGradient final : public Operation {
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
-    engine.run(plan_map(engine, x->placement, x->placement, y->placement, y->placement), detail::PassTies{}, out<T>(result), in<T>(x), in<T>(y),
-               in<T>(gradient));
+    engine.run(plan_map(engine, x->placement, x->placement, y->placement, y->placement), detail::PassTies{},
+               out<T>(result), in<T>(x), in<T>(y), in<T>(gradient));
     sink.add(0, std::move(result));
   }
 };
 
-/// The largest or smallest element over the dims that `to` lacks, without a graph: one allreduce if one of them is split.
+/// The largest or smallest element over the dims that `to` lacks, without a graph: one allreduce if one of them is
+/// split.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> extreme(E& engine, const Ref<Value>& x, const KeptPlacement& to, Combine combine, const char* name) {
+[[nodiscard]] constexpr Ref<Value> extreme(E& engine, const Ref<Value>& x, const KeptPlacement& to, Combine combine,
+                                           const char* name) {
   complete(*x, name);
   Ref<Value> result = make_value(engine, to, element_type_of<T>::value);
   engine.run(plan_reduce(engine, to, x->placement, combine), out<T>(result), in<T>(x));
   const AxisSet axes = axes_lost(x->placement, to);
   if (!axes.empty()) {
-    engine.communicate({.collective = Collective::all_reduce, .axes = axes, .count = result->block->count(), .type = result->type(),
-                         .combine = combine, .operation = name},
-                        *result->block, *result->block);
+    engine.communicate({.collective = Collective::all_reduce,
+                        .axes = axes,
+                        .count = result->block->count(),
+                        .type = result->type(),
+                        .combine = combine,
+                        .operation = name},
+                       *result->block, *result->block);
   }
   return result;
 }
 
 template <class E, class T>
-[[nodiscard]] constexpr Array reduce_extreme(E& engine, const Array& x, const ShapeValue& shape, Combine combine, const char* name) {
+[[nodiscard]] constexpr Array reduce_extreme(E& engine, const Array& x, const ShapeValue& shape, Combine combine,
+                                             const char* name) {
   Array result{extreme<E, T>(engine, x.value, place_legally(engine, name, shape), combine, name), {}};
   if constexpr (floating<T>) {
     if (records(engine, x)) {
@@ -147,8 +155,9 @@ constexpr auto reduce_named(const X& x, const Form& form) {
     constexpr bool known = includes(dims_of<X>::shape(), static_shape<Reduced...>());
     static_assert(known, "mtf: reduce: " MTF_RULE_MISSING_DIM);
     if constexpr (known) {
-      using Kept = std::conditional_t<sizeof...(Reduced) == 0, DimList<>,
-                                      select_dims<remaining(dims_of<X>::shape(), static_shape<Reduced...>()), dims_of<X>>>;
+      using Kept =
+          std::conditional_t<sizeof...(Reduced) == 0, DimList<>,
+                             select_dims<remaining(dims_of<X>::shape(), static_shape<Reduced...>()), dims_of<X>>>;
       const Array& array = array_of(x);
       using E = typename world_of<X>::engine_type;
       E& engine = static_cast<E&>(array.value->backend());
@@ -187,8 +196,9 @@ constexpr auto reduce_mean(const X& x) {
     return untyped::reduce_sum<E, element_of<X>>(engine, array, kept, factor, "reduce_mean");
   });
 }
-/// The largest element over the dims Reduced, or over all dims; NaN propagates. Communication: one allreduce of the output
-/// slice if a reduced dim is split. Gradient: every element that ties for the maximum receives the full gradient.
+/// The largest element over the dims Reduced, or over all dims; NaN propagates. Communication: one allreduce of the
+/// output slice if a reduced dim is split. Gradient: every element that ties for the maximum receives the full
+/// gradient.
 template <dim_like... Reduced, operand X>
 constexpr auto reduce_max(const X& x) {
   return detail::reduce_named<Reduced...>(x, []<class E>(E& engine, const Array& array, const ShapeValue& kept) {
@@ -208,20 +218,22 @@ namespace detail {
 template <class... Reduced, class X>
 constexpr auto reduce_logical(const X& x, Combine combine, const char* name) {
   constexpr bool logical = any_poisoned<X> || std::same_as<element_of<X>, bool>;
-  static_assert(logical, "mtf: reduce_all and reduce_any take bool; compare first, as in reduce_any<D>(not_equal(x, 0))");
+  static_assert(logical,
+                "mtf: reduce_all and reduce_any take bool; compare first, as in reduce_any<D>(not_equal(x, 0))");
   if constexpr (!logical) {
     return poisoned{};
   } else {
     return reduce_named<Reduced...>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue& kept) {
-      return Array{untyped::extreme<E, bool>(engine, array.value, place_legally(engine, name, kept), combine, name), {}};
+      return Array{untyped::extreme<E, bool>(engine, array.value, place_legally(engine, name, kept), combine, name),
+                   {}};
     });
   }
 }
 
 }  // namespace detail
 
-/// y[rest] = whether all elements of a bool tensor over the dims Reduced (over all dims, if none is named) are true. Communication: one
-/// allreduce of the output slice if a reduced dim is split. No gradient.
+/// y[rest] = whether all elements of a bool tensor over the dims Reduced (over all dims, if none is named) are true.
+/// Communication: one allreduce of the output slice if a reduced dim is split. No gradient.
 template <dim_like... Reduced, operand X>
 constexpr auto reduce_all(const X& x) {
   return detail::reduce_logical<Reduced...>(x, Combine::logical_and, "reduce_all");

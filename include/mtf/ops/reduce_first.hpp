@@ -12,7 +12,8 @@ struct Window : Dim<"pooling window"> {
 };
 }  // namespace detail
 
-/// What pooling makes of a window, as an argument of `pool_tensor_1d`. A type of yours does as well: it reduces the dim Low of x.
+/// What pooling makes of a window, as an argument of `pool_tensor_1d`. A type of yours does as well: it reduces the dim
+/// Low of x.
 namespace pooling {
 struct Mean {
   template <dim_like Low, operand X>
@@ -44,7 +45,8 @@ inline constexpr Min min{};
 inline constexpr Sum sum{};
 }  // namespace pooling
 
-/// y[rest] = x[rest, D = 0]. Communication: none if D is not split, else one exchange in which the rank that has index 0 sends it to the others.
+/// y[rest] = x[rest, D = 0]. Communication: none if D is not split, else one exchange in which the rank that has index
+/// 0 sends it to the others.
 /// Gradient: zeros elsewhere, no communication.
 template <dim_like D, operand X>
 constexpr auto reduce_first(const X& x) {
@@ -54,12 +56,13 @@ constexpr auto reduce_first(const X& x) {
     constexpr bool known = contains(dims_of<X>::shape(), D::name);
     static_assert(known, "mtf: reduce_first: " MTF_RULE_MISSING_DIM);
     if constexpr (known) {
-      return detail::move_named<detail::without<X, D>>(x, [&]<class E>(E& engine, const Array& array, ShapeValue shape) {
-        untyped::Route route{.source = D::name};
-        route.segments.runs.push_back({0, 0, 1});
-        shape.erase(find(shape, D::name));
-        return untyped::move_segments<E, element_of<X>>(engine, "reduce_first", array, shape, route);
-      });
+      return detail::move_named<detail::without<X, D>>(
+          x, [&]<class E>(E& engine, const Array& array, ShapeValue shape) {
+            untyped::Route route{.source = D::name};
+            route.segments.runs.push_back({0, 0, 1});
+            shape.erase(find(shape, D::name));
+            return untyped::move_segments<E, element_of<X>>(engine, "reduce_first", array, shape, route);
+          });
     } else {
       return poisoned{};
     }
@@ -86,7 +89,8 @@ struct Windowed<D, New, DimList<Dims...>> {
 };
 
 /// `shape` with the dim `from` cut into windows.
-[[nodiscard]] constexpr ShapeValue windows(const ShapeValue& shape, const Name& from, const Name& to, std::int64_t size, const char* name) {
+[[nodiscard]] constexpr ShapeValue windows(const ShapeValue& shape, const Name& from, const Name& to, std::int64_t size,
+                                           const char* name) {
   ShapeValue result;
   for (const DimValue& dim : shape) {
     if (dim.name != from) {
@@ -95,7 +99,7 @@ struct Windowed<D, New, DimList<Dims...>> {
     }
     if (size < 1 || dim.extent % size != 0) {
       raise(name, "dim " + untyped::detail::quoted(dim) + " is not cut into windows of " + std::to_string(size) +
-                       ": the extent has to be a multiple; pad it first");
+                      ": the extent has to be a multiple; pad it first");
     }
     result.push_back({to, dim.extent / size});
     result.push_back({Window::name, size});
@@ -105,11 +109,12 @@ struct Windowed<D, New, DimList<Dims...>> {
 
 }  // namespace detail
 
-/// y[..., New = i, ...] = what `reduction` (pooling::mean, max, min, sum, first) makes of x[..., D = i * size ... i * size + size - 1, ...]. New has D's name
-/// unless another dim is named.
+/// y[..., New = i, ...] = what `reduction` (pooling::mean, max, min, sum, first) makes of x[..., D = i * size ... i *
+/// size + size - 1, ...]. New has D's name unless another dim is named.
 ///
-/// Errors: D's extent is not a multiple of `size`; D or New is split and New's extent not divisible by its axes. Communication: none if D and New
-/// are split alike; else that of the reshape of [D] to [New, window]. Gradient: that of the reduction.
+/// Errors: D's extent is not a multiple of `size`; D or New is split and New's extent not divisible by its axes.
+/// Communication: none if D and New are split alike; else that of the reshape of [D] to [New, window]. Gradient: that
+/// of the reduction.
 template <dim_like D, dim_like New = detail::dynamic_dim<D>, operand X, class Reduction = pooling::Mean>
 constexpr auto pool_tensor_1d(const X& x, std::int64_t size = 2, const Reduction& reduction = {}) {
   if constexpr (any_poisoned<X>) {
@@ -124,8 +129,8 @@ constexpr auto pool_tensor_1d(const X& x, std::int64_t size = 2, const Reduction
           const ShapeValue wanted = detail::windows(shape, D::name, New::name, size, "pool_tensor_1d");
           const DimValue& pooled = wanted[find(wanted, New::name)];
           if (New::static_extent != dynamic && New::static_extent != pooled.extent) {
-            raise("pool_tensor_1d",
-                  "the pooled dim is " + untyped::detail::quoted(pooled) + ", not of extent " + std::to_string(New::static_extent));
+            raise("pool_tensor_1d", "the pooled dim is " + untyped::detail::quoted(pooled) + ", not of extent " +
+                                        std::to_string(New::static_extent));
           }
           return untyped::reshape(array, wanted, "pool_tensor_1d");
         });

@@ -39,24 +39,32 @@ inline constexpr const char* reshape_name = "reshape";
     count *= size;
   }
   const Buffer received(backend.allocate(x->type, count));
-  backend.communicate({.collective = step.kind == Kind::gather ? Collective::all_gather : Collective::all_to_all, .axes = axes, .count = count,
-               .type = x->type, .operation = reshape_name},
-              *received, *sent);
+  backend.communicate({.collective = step.kind == Kind::gather ? Collective::all_gather : Collective::all_to_all,
+                       .axes = axes,
+                       .count = count,
+                       .type = x->type,
+                       .operation = reshape_name},
+                      *received, *sent);
   Buffer result(backend.allocate(x->type, count));
   const bool gathers = step.kind == Kind::gather;
-  backend.copy(plan_unpack(gathers ? step.outer : step.other_outer, size, gathers ? step.inner : step.other_inner), *result, *received);
+  backend.copy(plan_unpack(gathers ? step.outer : step.other_outer, size, gathers ? step.inner : step.other_inner),
+               *result, *received);
   return result;
 }
 
-/// The own slice of a sum that is pending over the axis of `step`: a reduce-scatter. `x` keeps its own slice as well, so
-/// that a later use of the whole is an allgather.
+/// The own slice of a sum that is pending over the axis of `step`: a reduce-scatter. `x` keeps its own slice as well,
+/// so that a later use of the whole is an allgather.
 [[nodiscard]] constexpr Buffer reduce_scatter(Backend& backend, const RedistributionStep& step, Block& x) {
   const std::int64_t size = backend.mesh().axes[step.axis].size;
   const Buffer packed(backend.allocate(x.type, x.count()));
   backend.copy(plan_pack(step.outer, size, step.inner), *packed, x);
   Buffer result(backend.allocate(x.type, x.count() / size));
-  backend.communicate({.collective = Collective::reduce_scatter, .axes = x.pending, .count = x.count(), .type = x.type, .operation = reshape_name},
-              *result, *packed);
+  backend.communicate({.collective = Collective::reduce_scatter,
+                       .axes = x.pending,
+                       .count = x.count(),
+                       .type = x.type,
+                       .operation = reshape_name},
+                      *result, *packed);
   const Buffer kept(backend.allocate(x.type, result->count()));
   CopyPlan all;
   all.loop.operands = 2;
@@ -75,11 +83,12 @@ inline constexpr const char* reshape_name = "reshape";
 /// The value under another shape of equal size.
 [[nodiscard]] constexpr Ref<Value> redistribute(const Ref<Value>& x, const KeptPlacement& to) {
   Backend& backend = x->backend();
-  const Redistribution& plan = backend.plans.get<Redistribution>(PlanKey(x->placement.number, to.number),
-                                                                 [&] { return plan_redistribution(x->placement, to, backend.mesh()); });
+  const Redistribution& plan = backend.plans.get<Redistribution>(
+      PlanKey(x->placement.number, to.number), [&] { return plan_redistribution(x->placement, to, backend.mesh()); });
   if (plan.steps.empty()) return share(*x, to);
   const RedistributionStep& first = plan.steps[0];
-  if (plan.steps.size() == 1 && first.kind == RedistributionStep::Kind::slice && x->pending() == AxisSet::of(first.axis) && !x->block->lent) {
+  if (plan.steps.size() == 1 && first.kind == RedistributionStep::Kind::slice &&
+      x->pending() == AxisSet::of(first.axis) && !x->block->lent) {
     return Ref<Value>(make<Value>(to, detail::reduce_scatter(backend, first, *x->block)));
   }
   complete(*x, detail::reshape_name);
@@ -87,7 +96,8 @@ inline constexpr const char* reshape_name = "reshape";
   for (const RedistributionStep& step : plan.steps) {
     if (step.kind == RedistributionStep::Kind::exchange) {
       const Buffer moved(backend.allocate(block->type, to.local_size()));
-      exchange(backend, plan_moves(plan.atoms, backend.mesh(), backend.coordinates), *moved, *block, detail::reshape_name);
+      exchange(backend, plan_moves(plan.atoms, backend.mesh(), backend.coordinates), *moved, *block,
+               detail::reshape_name);
       block = moved;
     } else {
       block = detail::run_step(backend, step, block);
@@ -109,7 +119,8 @@ class ReshapeGradient final : public Operation {
   Backend& backend = x.value->backend();
   const KeptPlacement& to = place_legally(backend, name, shape);
   if (to.size() != x.value->placement.size()) {
-    raise(name, "from " + describe(x.value->placement.shape()) + " to " + describe(shape) + ": the sizes differ; a reshape keeps the number of elements");
+    raise(name, "from " + describe(x.value->placement.shape()) + " to " + describe(shape) +
+                    ": the sizes differ; a reshape keeps the number of elements");
   }
   Array result{redistribute(x.value, to), {}};
   if (records(backend, x)) {
@@ -154,7 +165,8 @@ template <class... New>
   return true;
 }
 template <class From, class To>
-inline constexpr bool same_size = !is_static(From::shape()) || !is_static(To::shape()) || size_of(From::shape()) == size_of(To::shape());
+inline constexpr bool same_size =
+    !is_static(From::shape()) || !is_static(To::shape()) || size_of(From::shape()) == size_of(To::shape());
 
 template <class From, class To>
 struct different_sizes {
@@ -183,12 +195,12 @@ concept reshapable = detail::Unpack<To>::template placeable<World> && detail::sa
 template <class World, class From, class To>
 using not_reshapable = typename detail::NotReshapable<World, From, To>::type;
 
-/// x[..., Old, ...] as y[..., New, ...]: the same array; only the name of a dim, and with it its placement, changes. New has
-/// Old's extent; if New is a static dim the extents must agree.
+/// x[..., Old, ...] as y[..., New, ...]: the same array; only the name of a dim, and with it its placement, changes.
+/// New has Old's extent; if New is a static dim the extents must agree.
 ///
 /// Communication: none if Old and New are split alike or only New is split (a local slice; a reduce-scatter if x is
-/// pending over that axis); an allgather if only Old is split; an all-to-all if the axis moves from another dim; one exchange if
-/// axes trade places. See the table in docs/redistribution.md.
+/// pending over that axis); an allgather if only Old is split; an all-to-all if the axis moves from another dim; one
+/// exchange if axes trade places. See the table in docs/redistribution.md.
 template <dim_like Old, dim_like New, operand X>
 constexpr auto rename(const X& x) {
   if constexpr (any_poisoned<X>) {
@@ -200,8 +212,10 @@ constexpr auto rename(const X& x) {
     static_assert(!has_new, "mtf: rename: the new name is already a dim of the tensor; choose another name");
     if constexpr (has_old && !has_new) {
       constexpr std::int64_t old_extent = dims_of<X>::shape()[find(dims_of<X>::shape(), Old::name)].extent;
-      constexpr bool same_extent = old_extent == dynamic || New::static_extent == dynamic || old_extent == New::static_extent;
-      static_assert(same_extent, "mtf: rename: the new dim has another extent; rename keeps the extent, reshape changes it");
+      constexpr bool same_extent =
+          old_extent == dynamic || New::static_extent == dynamic || old_extent == New::static_extent;
+      static_assert(same_extent,
+                    "mtf: rename: the new dim has another extent; rename keeps the extent, reshape changes it");
       using List = typename detail::Renamed<Old, New, dims_of<X>>::type;
       if constexpr (!same_extent) {
         return poisoned{};
@@ -211,7 +225,8 @@ constexpr auto rename(const X& x) {
         const Array& array = detail::array_of(x);
         ShapeValue shape = detail::renamed_shape(array.value->placement.shape(), List{});
         if constexpr (New::static_extent != dynamic) shape[find(shape, New::name)].extent = New::static_extent;
-        return tensor_of<world_of<X>, element_of<X>, List>(untyped::reshape(detail::engine_of(x), array, shape, "rename"));
+        return tensor_of<world_of<X>, element_of<X>, List>(
+            untyped::reshape(detail::engine_of(x), array, shape, "rename"));
       }
     } else {
       return poisoned{};
@@ -219,8 +234,8 @@ constexpr auto rename(const X& x) {
   }
 }
 
-/// x as an array of shape [dims...] of the same size: the row-major order of the global array stays. Communication as for
-/// rename, dim by dim; an axis that splits a dim which the new shape cuts elsewhere is gathered first.
+/// x as an array of shape [dims...] of the same size: the row-major order of the global array stays. Communication as
+/// for rename, dim by dim; an axis that splits a dim which the new shape cuts elsewhere is gathered first.
 template <operand X, dim_like... Dims>
 constexpr auto reshape(const X& x, const Dims&... dims) {
   if constexpr (any_poisoned<X>) {
@@ -229,7 +244,8 @@ constexpr auto reshape(const X& x, const Dims&... dims) {
     using World = world_of<X>;
     if constexpr (reshapable<World, dims_of<X>, DimList<Dims...>>) {
       const ShapeValue shape = Shape<Dims...>(dims...).value();
-      return Tensor<World, element_of<X>, std::remove_cvref_t<Dims>...>(untyped::reshape(detail::engine_of(x), detail::array_of(x), shape, "reshape"));
+      return Tensor<World, element_of<X>, std::remove_cvref_t<Dims>...>(
+          untyped::reshape(detail::engine_of(x), detail::array_of(x), shape, "reshape"));
     } else {
       return poisoned(not_reshapable<World, dims_of<X>, DimList<Dims...>>{});
     }

@@ -11,7 +11,8 @@ namespace untyped {
 
 namespace detail {
 
-/// x plus noise of the Gumbel distribution: the largest of such sums is a draw from softmax(x / temperature) (Gumbel, 1954).
+/// x plus noise of the Gumbel distribution: the largest of such sums is a draw from softmax(x / temperature) (Gumbel,
+/// 1954).
 struct AddGumbel {
   double temperature;
   template <class X>
@@ -23,10 +24,12 @@ struct AddGumbel {
 }  // namespace detail
 
 template <class E, class T>
-[[nodiscard]] constexpr Array sample_with_temperature(E& engine, const Array& x, const Name& dim, double temperature, const Key& key) {
+[[nodiscard]] constexpr Array sample_with_temperature(E& engine, const Array& x, const Name& dim, double temperature,
+                                                      const Key& key) {
   constexpr const char* name = "sample_with_temperature";
   mtf::detail::require_open(engine, name);
-  if (!(temperature >= 0)) raise(name, "temperature " + std::to_string(temperature) + " is negative; 0 takes the largest logit");
+  if (!(temperature >= 0))
+    raise(name, "temperature " + std::to_string(temperature) + " is negative; 0 takes the largest logit");
   if (temperature == 0) return arg_extreme<E, T>(engine, x, dim, Combine::max, name);
   const KeptPlacement& placement = x.value->placement;
   require_indices(name, placement.dims[placement.find(dim)]);
@@ -34,15 +37,16 @@ template <class E, class T>
   const Ref<Value> uniform = random<E, T>(engine, placement, key, Distribution::uniform, 0, 1);
   Ref<Value> noisy = make_value(engine, placement, element_type_of<T>::value);
   const StridedShape shape = row_major(placement);
-  engine.run(MapPlan{collapse(loop_over(shape, shape, shape, shape))}, detail::AddGumbel{temperature}, out<T>(noisy), in<T>(x.value), in<T>(uniform));
+  engine.run(MapPlan{collapse(loop_over(shape, shape, shape, shape))}, detail::AddGumbel{temperature}, out<T>(noisy),
+             in<T>(x.value), in<T>(uniform));
   return arg_extreme<E, T>(engine, {noisy, {}}, dim, Combine::max, name);
 }
 
 }  // namespace untyped
 
-/// y[rest] = an int32 index along D drawn with the probabilities softmax(logits / temperature); the largest logit's if the temperature is 0
-/// (argmax). The draw depends on `key` and the global indices only: the same on any mesh and layout. Throws if the temperature is negative
-/// or NaN, or as argmax does. Communication: that of argmax. No gradient.
+/// y[rest] = an int32 index along D drawn with the probabilities softmax(logits / temperature); the largest logit's if
+/// the temperature is 0 (argmax). The draw depends on `key` and the global indices only: the same on any mesh and
+/// layout. Throws if the temperature is negative or NaN, or as argmax does. Communication: that of argmax. No gradient.
 template <dim_like D, operand X>
 constexpr auto sample_with_temperature(const X& logits, double temperature, const Key& key) {
   if constexpr (any_poisoned<X>) {
@@ -56,8 +60,9 @@ constexpr auto sample_with_temperature(const X& logits, double temperature, cons
       return poisoned(not_floating<element_of<X>>{});
     } else {
       using E = typename world_of<X>::engine_type;
-      return tensor_of<world_of<X>, std::int32_t, detail::dims_without<D, X>>(untyped::sample_with_temperature<E, element_of<X>>(
-          detail::engine_of(logits), detail::array_of(logits), D::name, temperature, key));
+      return tensor_of<world_of<X>, std::int32_t, detail::dims_without<D, X>>(
+          untyped::sample_with_temperature<E, element_of<X>>(detail::engine_of(logits), detail::array_of(logits),
+                                                             D::name, temperature, key));
     }
   }
 }

@@ -1,4 +1,5 @@
-// What shift, slice, pad, concat and their relatives share: indices of a dim move to other places, to another dim or another array.
+// What shift, slice, pad, concat and their relatives share: indices of a dim move to other places, to another dim or
+// another array.
 #pragma once
 
 #include <mtf/ops/reshape.hpp>
@@ -22,8 +23,8 @@ struct RouteBox {
   std::int64_t extent = 1;
 };
 
-/// Where the indices of the dim `source` of one input go in the dim `target` of one output. Their other dims have the same names. An empty
-/// name stands for a dim of extent 1 that the array does not have.
+/// Where the indices of the dim `source` of one input go in the dim `target` of one output. Their other dims have the
+/// same names. An empty name stands for a dim of extent 1 that the array does not have.
 struct Route {
   int input = 0;
   int output = 0;
@@ -53,7 +54,8 @@ namespace detail {
   return set_of(dim_or_unit(from, route.source).axes) | set_of(dim_or_unit(to, route.target).axes);
 }
 
-MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_route(const Backend& backend, AxisSet axes, const Placement& from, const Placement& to,
+MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_route(const Backend& backend, AxisSet axes,
+                                                             const Placement& from, const Placement& to,
                                                              const Route& route) {
   const StridedShape source = row_major(from);
   const std::int64_t source_stride = stride_of(source, route.source);
@@ -77,8 +79,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_route(const Backend& back
     box.varying = box.loop.dims.size();
     box.loop.dims.push_back({1, {0, source_stride}});
   }
-  return plan_segments(backend.mesh(), backend.coordinates, axes, dim_or_unit(from, route.source), dim_or_unit(to, route.target), box,
-                       route.segments);
+  return plan_segments(backend.mesh(), backend.coordinates, axes, dim_or_unit(from, route.source),
+                       dim_or_unit(to, route.target), box, route.segments);
 }
 
 /// A sum over other axes than those that move may stay outstanding.
@@ -88,7 +90,8 @@ constexpr void complete_along(const Value& x, AxisSet axes, const char* name) {
 
 /// Fills what the transfers do not write, then runs them.
 template <class E, class T>
-constexpr void run_routes(E& engine, std::span<const Ref<Value>> targets, std::span<const Transfer> transfers, bool adds, const char* name) {
+constexpr void run_routes(E& engine, std::span<const Ref<Value>> targets, std::span<const Transfer> transfers,
+                          bool adds, const char* name) {
   for (const Ref<Value>& target : targets) {
     std::int64_t written = 0;
     for (const Transfer& transfer : transfers) {
@@ -117,7 +120,8 @@ class SegmentsGradient final : public Operation {
     E& engine = static_cast<E&>(gradient->backend());
     AxisSet axes;
     for (const Route& route : routes) {
-      if (sink.wants(route.input)) axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)]->placement, gradient->placement, route);
+      if (sink.wants(route.input))
+        axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)]->placement, gradient->placement, route);
     }
     detail::complete_along(*gradient, axes, this->name);
     InlineVector<Ref<Value>, max_inputs> results;
@@ -133,8 +137,8 @@ class SegmentsGradient final : public Operation {
     for (const Route& route : routes) {
       const Ref<Value>& result = results[route.input];
       if (!result) continue;
-      transfers.push_back({detail::plan_route(engine, axes, gradient->placement, result->placement, route.transposed()), result->block.get(),
-                           gradient->block.get()});
+      transfers.push_back({detail::plan_route(engine, axes, gradient->placement, result->placement, route.transposed()),
+                           result->block.get(), gradient->block.get()});
     }
     detail::run_routes<E, T>(engine, wanted, transfers, overlaps, this->name);
     wanted.clear();
@@ -144,19 +148,21 @@ class SegmentsGradient final : public Operation {
   }
 };
 
-/// Arrays of these shapes, made from the inputs along the routes; zero where none leads. Routes do not overlap in the outputs; where they do in
-/// the inputs, say so. One exchange if a rank needs what it does not have, else no communication; a sum that all inputs are pending over
-/// stays so unless it is over one of the axes that split the moving dims.
+/// Arrays of these shapes, made from the inputs along the routes; zero where none leads. Routes do not overlap in the
+/// outputs; where they do in the inputs, say so. One exchange if a rank needs what it does not have, else no
+/// communication; a sum that all inputs are pending over stays so unless it is over one of the axes that split the
+/// moving dims.
 template <class E, class T>
 [[nodiscard]] constexpr RecycledVector<Array> move_segments(E& engine, const char* name, std::span<const Array> inputs,
-                                                            std::span<const ShapeValue> shapes, std::span<const Route> routes,
-                                                            bool overlaps = false) {
+                                                            std::span<const ShapeValue> shapes,
+                                                            std::span<const Route> routes, bool overlaps = false) {
   for (const ShapeValue& shape : shapes) require_legal(engine, name, shape);
   RecycledVector<Placement> placements;
   for (const ShapeValue& shape : shapes) placements.push_back(place(engine.rules, shape));
   AxisSet axes;
   for (const Route& route : routes) {
-    axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)].value->placement, placements[static_cast<std::size_t>(route.output)], route);
+    axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)].value->placement,
+                            placements[static_cast<std::size_t>(route.output)], route);
   }
   bool stays_pending = true;
   for (const Array& input : inputs) {
@@ -175,7 +181,8 @@ template <class E, class T>
   for (const Route& route : routes) {
     const Value& from = *inputs[static_cast<std::size_t>(route.input)].value;
     const Value& to = *targets[static_cast<std::size_t>(route.output)];
-    transfers.push_back({detail::plan_route(engine, axes, from.placement, to.placement, route), to.block.get(), from.block.get()});
+    transfers.push_back(
+        {detail::plan_route(engine, axes, from.placement, to.placement, route), to.block.get(), from.block.get()});
   }
   detail::run_routes<E, T>(engine, targets, transfers, false, name);
   RecycledVector<Array> results;
@@ -198,7 +205,8 @@ template <class E, class T>
 
 /// The case of one input and one output.
 template <class E, class T>
-[[nodiscard]] constexpr Array move_segments(E& engine, const char* name, const Array& x, const ShapeValue& shape, const Route& route) {
+[[nodiscard]] constexpr Array move_segments(E& engine, const char* name, const Array& x, const ShapeValue& shape,
+                                            const Route& route) {
   return move_segments<E, T>(engine, name, std::span<const Array>(&x, 1), std::span<const ShapeValue>(&shape, 1),
                              std::span<const Route>(&route, 1))[0];
 }

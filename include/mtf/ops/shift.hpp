@@ -11,7 +11,8 @@ namespace untyped {
 
 /// y[i] = x[i - offset].
 template <class E, class T>
-[[nodiscard]] constexpr Array shift(E& engine, const Array& x, const Name& dim, std::int64_t offset, WrapOptions options) {
+[[nodiscard]] constexpr Array shift(E& engine, const Array& x, const Name& dim, std::int64_t offset,
+                                    WrapOptions options) {
   mtf::detail::require_open(engine, "shift");
   const ShapeValue shape = x.value->placement.shape();
   const std::int64_t extent = shape[find(shape, dim)].extent;
@@ -56,7 +57,8 @@ struct ShiftedIndex {
 
 /// x moved by sign * offsets along `dim`. x and the offsets are complete.
 template <class E, class T, class Offset>
-[[nodiscard]] constexpr Ref<Value> shift_by(E& engine, const Ref<Value>& x, const Ref<Value>& offsets, const Name& dim, std::int64_t sign, bool wrap) {
+[[nodiscard]] constexpr Ref<Value> shift_by(E& engine, const Ref<Value>& x, const Ref<Value>& offsets, const Name& dim,
+                                            std::int64_t sign, bool wrap) {
   Placement whole = x->placement;
   const int position = whole.find(dim);
   const PlacedDim moving = whole.dims[position];
@@ -73,7 +75,8 @@ template <class E, class T, class Offset>
   const Ref<Value> indices = make_value(engine, indexed, ElementType::int64);
   const StridedShape index_shape = row_major(indexed);
   engine.run(MapPlan{collapse(loop_over(index_shape, index_shape, row_major(line), row_major(offsets->placement)))},
-             ShiftedIndex<Offset>{moving.extent, sign, wrap}, out<std::int64_t>(indices), in<std::int64_t>(own), in<Offset>(offsets));
+             ShiftedIndex<Offset>{moving.extent, sign, wrap}, out<std::int64_t>(indices), in<std::int64_t>(own),
+             in<Offset>(offsets));
 
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
   const StridedShape shape = row_major(x->placement);
@@ -104,7 +107,8 @@ class DynamicShiftGradient final : public Operation {
 };
 
 template <class E, class T, class Offset>
-[[nodiscard]] constexpr Array dynamic_shift(E& engine, const Array& x, const Array& offsets, const Name& dim, WrapOptions options) {
+[[nodiscard]] constexpr Array dynamic_shift(E& engine, const Array& x, const Array& offsets, const Name& dim,
+                                            WrapOptions options) {
   constexpr const char* name = "dynamic_shift";
   ShapeValue all = x.value->placement.shape();
   for (const DimValue& d : offsets.value->placement.shape()) all.push_back(d);
@@ -126,11 +130,11 @@ template <class E, class T, class Offset>
 
 }  // namespace untyped
 
-/// y[..., i, ...] = x[..., i - offset, ...] along D: to the right by a positive offset, to the left by a negative one. What comes in from
-/// beyond the end is 0, or with `wrap` the other end; any offset will do.
+/// y[..., i, ...] = x[..., i - offset, ...] along D: to the right by a positive offset, to the left by a negative one.
+/// What comes in from beyond the end is 0, or with `wrap` the other end; any offset will do.
 ///
-/// Communication: none if D is not split, or if the offset is 0 (then y is x); else one exchange, in which a rank sends each index that leaves
-/// its slice to the rank that needs it. Gradient: the shift back.
+/// Communication: none if D is not split, or if the offset is 0 (then y is x); else one exchange, in which a rank sends
+/// each index that leaves its slice to the rank that needs it. Gradient: the shift back.
 template <dim_like D, operand X>
 constexpr auto shift(const X& x, std::int64_t offset, WrapOptions options = {}) {
   if constexpr (any_poisoned<X>) {
@@ -148,8 +152,8 @@ constexpr auto shift(const X& x, std::int64_t offset, WrapOptions options = {}) 
   }
 }
 
-/// y[..., i, ...] = x[..., n - 1 - i, ...] along D of extent n. Communication: none if D is not split, else one exchange of the slice with the
-/// rank opposite. Gradient: the reverse.
+/// y[..., i, ...] = x[..., n - 1 - i, ...] along D of extent n. Communication: none if D is not split, else one
+/// exchange of the slice with the rank opposite. Gradient: the reverse.
 template <dim_like D, operand X>
 constexpr auto reverse(const X& x) {
   if constexpr (any_poisoned<X>) {
@@ -167,11 +171,12 @@ constexpr auto reverse(const X& x) {
   }
 }
 
-/// y[b, i, ...] = x[b, i - offsets[b], ...] along D: a shift whose offset differs from row to row. The dims of `offsets`, which are int32 or
-/// int64, are dims of x other than D, in any order; else as shift. No matrix product: a lookup of the elements.
+/// y[b, i, ...] = x[b, i - offsets[b], ...] along D: a shift whose offset differs from row to row. The dims of
+/// `offsets`, which are int32 or int64, are dims of x other than D, in any order; else as shift. No matrix product: a
+/// lookup of the elements.
 ///
-/// Communication: none if D is not split, else an allgather of x along each axis that splits it. Gradient: the shift back by the same
-/// offsets, with the same communication; the offsets have none.
+/// Communication: none if D is not split, else an allgather of x along each axis that splits it. Gradient: the shift
+/// back by the same offsets, with the same communication; the offsets have none.
 template <dim_like D, operand X, operand Offsets>
 constexpr auto dynamic_shift(const X& x, const Offsets& offsets, WrapOptions options = {}) {
   if constexpr (any_poisoned<X, Offsets>) {
@@ -182,17 +187,21 @@ constexpr auto dynamic_shift(const X& x, const Offsets& offsets, WrapOptions opt
     constexpr bool one_world = std::same_as<world_of<X>, world_of<Offsets>>;
     static_assert(one_world, "mtf: " MTF_RULE_DIFFERENT_WORLDS);
     constexpr bool integral = std::integral<element_of<Offsets>> && !std::same_as<element_of<Offsets>, bool>;
-    static_assert(integral, "mtf: dynamic_shift: offsets must be int32 or int64; convert with cast<std::int32_t>(offsets)");
-    constexpr bool within = includes(dims_of<X>::shape(), dims_of<Offsets>::shape()) && !contains(dims_of<Offsets>::shape(), D::name);
+    static_assert(integral,
+                  "mtf: dynamic_shift: offsets must be int32 or int64; convert with cast<std::int32_t>(offsets)");
+    constexpr bool within =
+        includes(dims_of<X>::shape(), dims_of<Offsets>::shape()) && !contains(dims_of<Offsets>::shape(), D::name);
     static_assert(within,
-                  "mtf: dynamic_shift: the dims of the offsets must be dims of the operand other than the shifted one; broadcast the operand first");
+                  "mtf: dynamic_shift: the dims of the offsets must be dims of the operand other than the shifted one; "
+                  "broadcast the operand first");
     if constexpr (known && one_world && integral && within) {
       using All = concatenate<dims_of<X>, dims_of<Offsets>>;
       if constexpr (detail::Unpack<All>::template uniteable<world_of<X>>) {
         return detail::move_named<dims_of<X>>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue&) {
           const std::array<Array, 2> arrays{array, detail::array_of(offsets)};
           detail::require_same_backend(engine, "dynamic_shift", arrays);
-          return untyped::dynamic_shift<E, element_of<X>, element_of<Offsets>>(engine, arrays[0], arrays[1], D::name, options);
+          return untyped::dynamic_shift<E, element_of<X>, element_of<Offsets>>(engine, arrays[0], arrays[1], D::name,
+                                                                               options);
         });
       } else {
         return poisoned(typename detail::Unpack<All>::template not_uniteable<world_of<X>>{});

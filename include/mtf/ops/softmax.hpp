@@ -36,7 +36,8 @@ struct AddLog {
 struct LogShare {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x, const X& log_sum) const {
-    return x == log_sum ? (x - x == X(0) ? X(0) : x) : x - log_sum;  // -inf less -inf is -inf here: the element has no share
+    return x == log_sum ? (x - x == X(0) ? X(0) : x)
+                        : x - log_sum;  // -inf less -inf is -inf here: the element has no share
   }
 };
 /// The sum with one more exponential.
@@ -80,14 +81,14 @@ template <class E, class T>
   return sum;
 }
 
-/// Largest element, exponentials of the distance to it, and their sum: two allreduces of a row each if the dim is split. An extra logit
-/// takes part in the largest and in the sum, once for all slices.
+/// Largest element, exponentials of the distance to it, and their sum: two allreduces of a row each if the dim is
+/// split. An extra logit takes part in the largest and in the sum, once for all slices.
 struct Exponentials {
   Ref<Value> largest, elements, sum;
 };
 template <class E, class T>
-[[nodiscard]] constexpr Exponentials exponentials(E& engine, const Ref<Value>& x, const KeptPlacement& rows, const char* name,
-                                                     const Ref<Value>& extra = {}) {
+[[nodiscard]] constexpr Exponentials exponentials(E& engine, const Ref<Value>& x, const KeptPlacement& rows,
+                                                  const char* name, const Ref<Value>& extra = {}) {
   Exponentials result;
   result.largest = extreme<E, T>(engine, x, rows, Combine::max, name);
   if (extra) result.largest = apply<E, T>(engine, functions::Maximum{}, rows, result.largest, extra);
@@ -127,7 +128,8 @@ class SoftmaxGradient final : public Operation {
 };
 
 template <class E, class T>
-[[nodiscard]] constexpr Array softmax(E& engine, const Array& x, const Name& dim, SoftmaxKind kind, const char* name, const Ref<Value>& extra = {}) {
+[[nodiscard]] constexpr Array softmax(E& engine, const Array& x, const Name& dim, SoftmaxKind kind, const char* name,
+                                      const Ref<Value>& extra = {}) {
   const KeptPlacement& whole = x.value->placement;
   if (!extra) {
     mtf::detail::require_open(engine, name);
@@ -144,7 +146,8 @@ template <class E, class T>
     result.value = detail::apply<E, T>(engine, detail::Share{}, whole, parts.elements, parts.sum);
   } else {
     result.value = detail::apply<E, T>(engine, detail::AddLog{}, rows, parts.largest, parts.sum);
-    if (kind == SoftmaxKind::log_softmax) result.value = detail::apply<E, T>(engine, detail::LogShare{}, whole, x.value, result.value);
+    if (kind == SoftmaxKind::log_softmax)
+      result.value = detail::apply<E, T>(engine, detail::LogShare{}, whole, x.value, result.value);
   }
   if (records(engine, x)) {
     auto* operation = make<SoftmaxGradient<E, T>>();
@@ -194,7 +197,8 @@ constexpr auto in_float(const Extra& extra) {
 }
 
 template <class D, class X, class... Extra>
-constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* name, auto reduces, const Extra&... extra) {
+constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* name, auto reduces,
+                             const Extra&... extra) {
   if constexpr (any_poisoned<X, Extra...>) {
     return poisoned{};
   } else {
@@ -203,8 +207,10 @@ constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* 
     constexpr bool floats = floating<element_of<X>>;
     static_assert(floats, "mtf: softmax takes float or double; convert with cast<T>(x)");
     constexpr bool fits = (is_extra_logit<D, X, Extra>() && ...);
-    static_assert(fits, "mtf: softmax: an extra logit is a number, or a tensor of x's world and element type with dims of x only, without the one "
-                        "that is summed over");
+    static_assert(fits,
+                  "mtf: softmax: an extra logit is a number, or a tensor of x's world and element type with dims of x "
+                  "only, without the one "
+                  "that is summed over");
     if constexpr (known && floats && fits && std::same_as<element_of<X>, bfloat16>) {
       return cast<bfloat16>(softmax_named<D>(cast<float>(x), kind, name, reduces, in_float(extra)...));
     } else if constexpr (!known || !floats || !fits) {
@@ -224,11 +230,12 @@ concept extra_logit_like = scalar<X> || operand<X>;
 
 }  // namespace detail
 
-// An extra logit e (a number, or a tensor with some of x's other dims) adds exp(e) to the sum of every row, so that the shares add up to
-// less than 1: attention that may look at nothing. It receives no gradient, as in the original, and takes no communication.
+// An extra logit e (a number, or a tensor with some of x's other dims) adds exp(e) to the sum of every row, so that the
+// shares add up to less than 1: attention that may look at nothing. It receives no gradient, as in the original, and
+// takes no communication.
 
-/// y = exp(x) / sum of exp(x) over D, shifted by the maximum so that it does not overflow. A row that is -inf throughout
-/// gives zeros. Communication if D is split: two allreduces (max, sum) of a row each; one in the gradient.
+/// y = exp(x) / sum of exp(x) over D, shifted by the maximum so that it does not overflow. A row that is -inf
+/// throughout gives zeros. Communication if D is split: two allreduces (max, sum) of a row each; one in the gradient.
 template <dim_like D, operand X>
 constexpr auto softmax(const X& x) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::softmax, "softmax", std::false_type{});

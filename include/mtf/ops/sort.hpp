@@ -70,14 +70,15 @@ template <class E, class T>
 
 }  // namespace untyped
 
-/// values[dims of x], indices[dims of x]: x in order along D, and where in D each element was, int32. Equal elements keep their order in either
-/// direction; NaN counts as larger than any number. Time extent * log(extent) for each row. Throws if D has more elements than int32
-/// counts.
+/// values[dims of x], indices[dims of x]: x in order along D, and where in D each element was, int32. Equal elements
+/// keep their order in either direction; NaN counts as larger than any number. Time extent * log(extent) for each row.
+/// Throws if D has more elements than int32 counts.
 ///
-/// Communication if D is split over p > 1 ranks. If the other dims of the slice have a multiple of p elements, the ranks share the rows
-/// out: three all-to-alls of the slice (x there, values and indices back), two in the gradient, and no more memory than the slices. Else
-/// every rank gathers and sorts all rows of its group: one allgather of p slices, one in the gradient; a long single vector is better
-/// served by top_k. Gradient: to the places the values came from.
+/// Communication if D is split over p > 1 ranks. If the other dims of the slice have a multiple of p elements, the
+/// ranks share the rows out: three all-to-alls of the slice (x there, values and indices back), two in the gradient,
+/// and no more memory than the slices. Else every rank gathers and sorts all rows of its group: one allgather of p
+/// slices, one in the gradient; a long single vector is better served by top_k. Gradient: to the places the values came
+/// from.
 template <dim_like D, operand X>
 constexpr auto sort(const X& x, order direction = order::ascending) {
   using Nothing = Selected<poisoned, poisoned>;
@@ -94,8 +95,8 @@ constexpr auto sort(const X& x, order direction = order::ascending) {
       using World = world_of<X>;
       using Values = tensor_of<World, element_of<X>, dims_of<X>>;
       using Indices = tensor_of<World, std::int32_t, dims_of<X>>;
-      untyped::SelectionArrays arrays =
-          untyped::sort<typename World::engine_type, element_of<X>>(detail::engine_of(x), detail::array_of(x), D::name, direction);
+      untyped::SelectionArrays arrays = untyped::sort<typename World::engine_type, element_of<X>>(
+          detail::engine_of(x), detail::array_of(x), D::name, direction);
       return Selected<Values, Indices>{Values(std::move(arrays.values)), Indices(std::move(arrays.indices))};
     }
   }

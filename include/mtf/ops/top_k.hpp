@@ -35,7 +35,8 @@ class SelectionGradient final : public Operation {
     plan.count = count;
     plan.table_size = from.local_size();
     engine.run(plan, out<T>(result), in<T>(gradient), in<std::int32_t>(indices));
-    result->block->pending = axes_lost(gradient->placement, from);  // of a k dim that is split: each rank placed its part
+    result->block->pending =
+        axes_lost(gradient->placement, from);  // of a k dim that is split: each rank placed its part
     sink.add(0, std::move(result));
   }
 };
@@ -45,11 +46,13 @@ struct Chosen {
   Buffer values, indices;
 };
 template <class E, class T>
-[[nodiscard]] constexpr Chosen select(E& engine, const Ref<Value>& x, const Along& along, std::int64_t count, bool largest, const char* name) {
+[[nodiscard]] constexpr Chosen select(E& engine, const Ref<Value>& x, const Along& along, std::int64_t count,
+                                      bool largest, const char* name) {
   complete(*x, name);
   constexpr ElementType type = element_type_of<T>::value;
   const std::int64_t own = count < along.length() ? count : along.length();
-  Chosen result{Buffer(engine.allocate(type, along.rows() * own)), Buffer(engine.allocate(ElementType::int32, along.rows() * own))};
+  Chosen result{Buffer(engine.allocate(type, along.rows() * own)),
+                Buffer(engine.allocate(ElementType::int32, along.rows() * own))};
   SelectPlan plan;
   plan.rows.operands = 2;
   plan.rows.dims.push_back({along.outer, {along.inner * own, along.inner * along.length()}});
@@ -65,19 +68,22 @@ template <class E, class T>
 
   const Buffer values = gather_parts(engine, result.values, along.dim, along.rows(), name);
   const Buffer indices = gather_parts(engine, result.indices, along.dim, along.rows(), name);
-  result = {Buffer(engine.allocate(type, along.rows() * count)), Buffer(engine.allocate(ElementType::int32, along.rows() * count))};
+  result = {Buffer(engine.allocate(type, along.rows() * count)),
+            Buffer(engine.allocate(ElementType::int32, along.rows() * count))};
   plan = {};
   plan.length = own * along.dim.parts;
   plan.count = count;
   plan.largest = largest;
   plan.rows.operands = 2;
   plan.rows.dims.push_back({along.rows(), {count, plan.length}});
-  engine.run(plan, Out<T>{*result.values}, Out<std::int32_t>{*result.indices}, In<T>{*values}, In<std::int32_t>{*indices});
+  engine.run(plan, Out<T>{*result.values}, Out<std::int32_t>{*result.indices}, In<T>{*values},
+             In<std::int32_t>{*indices});
   return result;
 }
 
 /// Elements [begin, begin + count) of the `chosen` ones of each row, as values of this placement.
-[[nodiscard]] constexpr Ref<Value> part_of_selection(Backend& backend, const Buffer& whole, const KeptPlacement& placement, std::int64_t rows,
+[[nodiscard]] constexpr Ref<Value> part_of_selection(Backend& backend, const Buffer& whole,
+                                                     const KeptPlacement& placement, std::int64_t rows,
                                                      std::int64_t chosen, std::int64_t begin, std::int64_t count) {
   if (count == chosen) return Ref<Value>(make<Value>(placement, whole));
   Ref<Value> result = make_value(backend, placement, whole->type);
@@ -96,8 +102,9 @@ struct SelectionArrays {
 };
 /// Elements [begin, begin + count) in order of size, as arrays of shape `shape`: those of a k dim, or one.
 template <class E, class T>
-[[nodiscard]] constexpr SelectionArrays select_range(E& engine, const Array& x, const Name& dim, const ShapeValue& shape, std::int64_t chosen,
-                                                     std::int64_t begin, std::int64_t count, bool largest, const char* name) {
+[[nodiscard]] constexpr SelectionArrays select_range(E& engine, const Array& x, const Name& dim,
+                                                     const ShapeValue& shape, std::int64_t chosen, std::int64_t begin,
+                                                     std::int64_t count, bool largest, const char* name) {
   const Along along(x.value->placement, dim);
   const Chosen selection = select<E, T>(engine, x.value, along, chosen, largest, name);
   const KeptPlacement& placement = engine.place(shape);
@@ -127,13 +134,14 @@ template <class E, class T>
   const PlacedDim& along = from.dims[from.find(dim)];
   require_indices(name, along);
   if (k.extent > along.extent) {
-    raise(name, "dim \"" + std::string(k.name.text) + "\" asks for " + std::to_string(k.extent) + " elements of dim \"" + std::string(dim.text) +
-                    "\", which has " + std::to_string(along.extent));
+    raise(name, "dim \"" + std::string(k.name.text) + "\" asks for " + std::to_string(k.extent) +
+                    " elements of dim \"" + std::string(dim.text) + "\", which has " + std::to_string(along.extent));
   }
   ShapeValue shape = without(from, dim).shape();
   shape.push_back(k);
   const PlacedDim placed = place(engine.rules, k);
-  return select_range<E, T>(engine, x, dim, shape, k.extent, slice_begin(placed, engine.mesh(), engine.coordinates), placed.local(), true, name);
+  return select_range<E, T>(engine, x, dim, shape, k.extent, slice_begin(placed, engine.mesh(), engine.coordinates),
+                            placed.local(), true, name);
 }
 
 }  // namespace untyped
@@ -151,7 +159,8 @@ struct top_k_missing_dim {
 };
 template <class K, class Dims>
 struct k_dim_is_present {
-  static_assert(always_false<K>, "mtf: top_k: x has the k dim already; give k another name, and rename the result if need be");
+  static_assert(always_false<K>,
+                "mtf: top_k: x has the k dim already; give k another name, and rename the result if need be");
 };
 template <class D, class K, std::int64_t Extent, std::int64_t Count>
 struct k_exceeds_extent {
@@ -193,8 +202,8 @@ constexpr auto top_k_checked(Checked, const X& x, const K& k) {
   using List = concatenate<dims_without<D, X>, DimList<K>>;
   using Values = tensor_of<World, element_of<X>, List>;
   using Indices = tensor_of<World, std::int32_t, List>;
-  untyped::SelectionArrays arrays =
-      untyped::top_k<typename World::engine_type, element_of<X>>(engine_of(x), array_of(x), D::name, DimValue{K::name, k.extent()});
+  untyped::SelectionArrays arrays = untyped::top_k<typename World::engine_type, element_of<X>>(
+      engine_of(x), array_of(x), D::name, DimValue{K::name, k.extent()});
   return Selected<Values, Indices>{Values(std::move(arrays.values)), Indices(std::move(arrays.indices))};
 }
 template <class D, class K, class X, class Reason>
@@ -204,13 +213,13 @@ constexpr Selected<poisoned, poisoned> top_k_checked(Reason, const X&, const K&)
 
 }  // namespace detail
 
-/// values[rest..., K], indices[rest..., K]: the K largest elements of x[..., D, ...] along D, largest first, and their int32 indices. Equal
-/// elements come by index; NaN counts as larger than any number. K is a dim that x does not have. Throws if K is longer than D (does
-/// not compile if both are static), or if D has more elements than int32 counts.
+/// values[rest..., K], indices[rest..., K]: the K largest elements of x[..., D, ...] along D, largest first, and their
+/// int32 indices. Equal elements come by index; NaN counts as larger than any number. K is a dim that x does not have.
+/// Throws if K is longer than D (does not compile if both are static), or if D has more elements than int32 counts.
 ///
-/// Communication if D is split over more than one rank: two allgathers (values, indices) of min(k, slice of D) elements for each row and
-/// rank. K may be split: each rank keeps its part. Gradient: to the places the values came from, without communication; pending over the
-/// axes of K. The indices have none.
+/// Communication if D is split over more than one rank: two allgathers (values, indices) of min(k, slice of D) elements
+/// for each row and rank. K may be split: each rank keeps its part. Gradient: to the places the values came from,
+/// without communication; pending over the axes of K. The indices have none.
 template <dim_like D, static_dim K, operand X>
 constexpr auto top_k(const X& x) {
   return detail::top_k_checked<D, K>(detail::checked_top_k<D, K, X>{}, x, K{});

@@ -41,8 +41,8 @@ class WhereGradient final : public Operation {
       // Linear in dy, with a mask that is the same on all replicas: a sum stays pending.
       Ref<Value> passed = make_value(engine, gradient->placement, element_type_of<T>::value);
       passed->block->pending = gradient->pending();
-      engine.run(plan_map(engine, gradient->placement, condition->placement, gradient->placement), detail::PassBranch{i == 0}, out<T>(passed),
-                 in<bool>(condition), in<T>(gradient));
+      engine.run(plan_map(engine, gradient->placement, condition->placement, gradient->placement),
+                 detail::PassBranch{i == 0}, out<T>(passed), in<bool>(condition), in<T>(gradient));
       sink.add(i, sum_to<E, T>(engine, passed, *branches[i]));
     }
   }
@@ -74,8 +74,9 @@ template <class E, class T>
     complete(*x.value, name);
     complete(*y.value, name);
   }
-  engine.run(plan_map(engine, result.value->placement, condition.value->placement, x.value->placement, y.value->placement),
-             detail::Choose{}, out<T>(result.value), in<bool>(condition.value), in<T>(x.value), in<T>(y.value));
+  engine.run(
+      plan_map(engine, result.value->placement, condition.value->placement, x.value->placement, y.value->placement),
+      detail::Choose{}, out<T>(result.value), in<bool>(condition.value), in<T>(x.value), in<T>(y.value));
   if constexpr (floating<T>) {
     if (records(engine, {x, y})) {
       auto* operation = make<WhereGradient<E, T>>();
@@ -92,7 +93,8 @@ template <class E, class T>
 
 template <class Element>
 struct condition_not_boolean {
-  static_assert(always_false<Element>, "mtf: where: the condition must be bool; compare first, as in where(not_equal(c, 0), x, y)");
+  static_assert(always_false<Element>,
+                "mtf: where: the condition must be bool; compare first, as in where(not_equal(c, 0), x, y)");
 };
 
 namespace detail {
@@ -104,7 +106,8 @@ constexpr auto number_tensor(const Like& like, C c) {
   using E = typename world_of<Like>::engine_type;
   E& engine = static_cast<E&>(array_of(like).value->backend());
   require_open(engine, "where");
-  return Tensor<world_of<Like>, T>(Array{Elements<E, T>::filled(engine, engine.place({}), number_as<T>("where", c)), {}});
+  return Tensor<world_of<Like>, T>(
+      Array{Elements<E, T>::filled(engine, engine.place({}), number_as<T>("where", c)), {}});
 }
 
 /// What is wrong with the branches of a `where`, if anything.
@@ -131,7 +134,8 @@ template <class C, class X, class Y>
 using checked_where = typename decltype(check_where<C, X, Y>())::type;
 /// The same for a tensor and a number.
 template <class C, class X, class Number>
-using checked_where_number = std::conditional_t<std::same_as<fitting<X, Number>, Checked>, checked_where<C, X, X>, fitting<X, Number>>;
+using checked_where_number =
+    std::conditional_t<std::same_as<fitting<X, Number>, Checked>, checked_where<C, X, X>, fitting<X, Number>>;
 
 template <class C, class X, class Y>
 constexpr auto where_checked(Checked checked, const C& condition, const X& x, const Y& y) {
@@ -146,7 +150,8 @@ constexpr auto where_checked(Checked checked, const C& condition, const X& x, co
     const std::array<Array, 3> arrays{array_of(condition), array_of(x), array_of(y)};
     E& engine = static_cast<E&>(arrays[0].value->backend());
     require_same_backend(engine, "where", arrays);
-    return tensor_of<World, T, broadcast_dims<dims_of<X>, dims_of<C>, dims_of<Y>>>(untyped::where<E, T>(engine, arrays[0], arrays[1], arrays[2]));
+    return tensor_of<World, T, broadcast_dims<dims_of<X>, dims_of<C>, dims_of<Y>>>(
+        untyped::where<E, T>(engine, arrays[0], arrays[1], arrays[2]));
   }
 }
 template <class Reason, class... Ignored>
@@ -156,13 +161,13 @@ constexpr poisoned where_checked(Reason, const Ignored&...) {
 
 }  // namespace detail
 
-/// y[...] = x where the bool condition holds, else y; the three broadcast by name, and the dims come in the order x, condition, y
-/// (`broadcast_shape`). One of x and y may be a host number. Elements that are not taken have no influence on value or gradient, be they
-/// NaN or infinite: also where they are element-wise functions of others, whose gradients (see `map`) are 0 where nothing depends on
-/// them, as in where(greater(x, 0), log(x), 0).
+/// y[...] = x where the bool condition holds, else y; the three broadcast by name, and the dims come in the order x,
+/// condition, y (`broadcast_shape`). One of x and y may be a host number. Elements that are not taken have no influence
+/// on value or gradient, be they NaN or infinite: also where they are element-wise functions of others, whose gradients
+/// (see `map`) are 0 where nothing depends on them, as in where(greater(x, 0), log(x), 0).
 ///
-/// Communication: none; the condition is completed, and x and y unless they are pending over the same axes. Gradient: dy to the branch
-/// that was taken, summed to its dims; none to the condition.
+/// Communication: none; the condition is completed, and x and y unless they are pending over the same axes. Gradient:
+/// dy to the branch that was taken, summed to its dims; none to the condition.
 template <operand C, operand X, operand Y>
 constexpr auto where(const C& condition, const X& x, const Y& y) {
   return detail::where_checked(detail::checked_where<C, X, Y>{}, condition, x, y);

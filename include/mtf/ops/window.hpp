@@ -1,4 +1,5 @@
-// What convolution and pooling share: how windows are named, checked and placed, and the neighbours' elements they need.
+// What convolution and pooling share: how windows are named, checked and placed, and the neighbours' elements they
+// need.
 #pragma once
 
 #include <initializer_list>
@@ -11,9 +12,9 @@
 namespace mtf {
 inline namespace v0 {
 
-/// A dim along which windows slide. Of a convolution `Spatial<Input, Window, Output>`: the input's dim, the filter's, the result's; of
-/// pooling, where no filter has the window as a dim, `Spatial<Input, Output>`. Input and Output may be one dim if their extents are
-/// equal. A static extent of Output is checked, a dynamic one found.
+/// A dim along which windows slide. Of a convolution `Spatial<Input, Window, Output>`: the input's dim, the filter's,
+/// the result's; of pooling, where no filter has the window as a dim, `Spatial<Input, Output>`. Input and Output may be
+/// one dim if their extents are equal. A static extent of Output is checked, a dynamic one found.
 template <dim_like Input, dim_like... Rest>
   requires(sizeof...(Rest) == 1 || sizeof...(Rest) == 2)
 struct Spatial;
@@ -107,9 +108,10 @@ template <class... S>
   return true;
 }
 
-/// Positions of the result's dims in the concatenation of x, filter and outputs: x's dims, the spatial ones replaced, without those
-/// that the filter has too, then the filter's new ones.
-[[nodiscard]] constexpr Selection windowed_dims(const ShapeValue& x, const ShapeValue& filter, const SpatialList& spatial) {
+/// Positions of the result's dims in the concatenation of x, filter and outputs: x's dims, the spatial ones replaced,
+/// without those that the filter has too, then the filter's new ones.
+[[nodiscard]] constexpr Selection windowed_dims(const ShapeValue& x, const ShapeValue& filter,
+                                                const SpatialList& spatial) {
   Selection result;
   for (int i = 0; i < x.size(); ++i) {
     int slides = -1;
@@ -128,14 +130,17 @@ template <class... S>
   return result;
 }
 
-/// What is illegal in an operation with these dims. Its rule is that of the union of all dims with one exception: the input and the
-/// output of one Spatial are never whole on one rank at once, so both may be split over the same axes, in the same order.
-MTF_NOINLINE [[nodiscard]] constexpr Violations check_windows(const PlacementRules& rules, const ShapeValue& dims, const SpatialList& spatial) {
+/// What is illegal in an operation with these dims. Its rule is that of the union of all dims with one exception: the
+/// input and the output of one Spatial are never whole on one rank at once, so both may be split over the same axes, in
+/// the same order.
+MTF_NOINLINE [[nodiscard]] constexpr Violations check_windows(const PlacementRules& rules, const ShapeValue& dims,
+                                                              const SpatialList& spatial) {
   Violations result;
   for (const Violation& violation : check(rules, dims, false)) {
     bool shared = false;
     for (const SpatialNames& s : spatial) {
-      const bool pair = (violation.dim == s.input && violation.other_dim == s.output) || (violation.dim == s.output && violation.other_dim == s.input);
+      const bool pair = (violation.dim == s.input && violation.other_dim == s.output) ||
+                        (violation.dim == s.output && violation.other_dim == s.input);
       shared = shared || (pair && rules.axes_of(s.input) == rules.axes_of(s.output));
     }
     if (violation.fault != Fault::axis_used_twice || !shared) result.push_back(violation);
@@ -153,11 +158,13 @@ struct FirstOfWindows<World, DimList<Dims...>, S...> {
   using type = typename FirstOf<window_violations<World, DimList<Dims...>, S...>, Dims...>::type;
 };
 
-/// An empty type if windows may slide along the dims of x, a filter's and the outputs together, otherwise the rule that is violated. The
-/// public function makes an object of it in its own body: every function in between would add lines to the message.
+/// An empty type if windows may slide along the dims of x, a filter's and the outputs together, otherwise the rule that
+/// is violated. The public function makes an object of it in its own body: every function in between would add lines to
+/// the message.
 template <class World, class List, class... S>
-using checked_windows = typename std::conditional_t<window_violations<World, List, S...>.empty(), std::type_identity<Checked>,
-                                                    FirstOfWindows<World, List, S...>>::type;
+using checked_windows =
+    typename std::conditional_t<window_violations<World, List, S...>.empty(), std::type_identity<Checked>,
+                                FirstOfWindows<World, List, S...>>::type;
 
 }  // namespace detail
 
@@ -167,11 +174,13 @@ namespace detail {
 
 MTF_COLD inline void require_numbers(const char* operation, const char* what, const PerDim& numbers, int count) {
   if (numbers.fits(count)) return;
-  raise(operation, std::string(what) + " must be positive, one number for all " + std::to_string(count) + " spatial dims or one for each");
+  raise(operation, std::string(what) + " must be positive, one number for all " + std::to_string(count) +
+                       " spatial dims or one for each");
 }
 
 /// Throws unless the dims together are legal.
-MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, const ShapeValue& dims, const SpatialList& spatial) {
+MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, const ShapeValue& dims,
+                                            const SpatialList& spatial) {
   mtf::detail::require_open(backend, operation);
   if (backend.survey != nullptr) {
     InlineVector<DimPair, max_windows> alike;
@@ -182,11 +191,13 @@ MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operat
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }
 
-MTF_COLD inline void raise_extent(const char* operation, const SpatialNames& s, std::int64_t input, const Window& window, std::int64_t found) {
-  const std::string facts = "windows that span " + std::to_string(window.span()) + " of the " + std::to_string(input) + " indices of dim " +
-                            quoted(s.input) + ", stride " + std::to_string(window.stride) + ",";
+MTF_COLD inline void raise_extent(const char* operation, const SpatialNames& s, std::int64_t input,
+                                  const Window& window, std::int64_t found) {
+  const std::string facts = "windows that span " + std::to_string(window.span()) + " of the " + std::to_string(input) +
+                            " indices of dim " + quoted(s.input) + ", stride " + std::to_string(window.stride) + ",";
   if (found < 1) raise(operation, facts + " leave no output; pad with Padding::same, or shorten the window");
-  raise(operation, facts + " give dim " + quoted(s.output) + " the extent " + std::to_string(found) + ", but its type says " + std::to_string(s.extent));
+  raise(operation, facts + " give dim " + quoted(s.output) + " the extent " + std::to_string(found) +
+                       ", but its type says " + std::to_string(s.extent));
 }
 
 }  // namespace detail

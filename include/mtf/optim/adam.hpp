@@ -17,7 +17,8 @@ struct AdamOptions {
 namespace untyped {
 
 template <class E, class T>
-MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGradients& gradients, const AdamOptions& options, double rate) {
+MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGradients& gradients,
+                                 const AdamOptions& options, double rate) {
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     engine.announce("adam");
     VariableState& state = *gradients.variables[i];
@@ -29,8 +30,12 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
     Ref<Value> w = state.writable();
     Ref<Value> m = first.writable();
     Ref<Value> v = second.writable();
-    const AdamPlan plan{.count = gradient->block->count(), .rate = rate, .beta1 = options.beta1, .beta2 = options.beta2,
-                        .epsilon = options.epsilon, .decay = options.weight_decay};
+    const AdamPlan plan{.count = gradient->block->count(),
+                        .rate = rate,
+                        .beta1 = options.beta1,
+                        .beta2 = options.beta2,
+                        .epsilon = options.epsilon,
+                        .decay = options.weight_decay};
     engine.run(plan, out<T>(w), out<T>(m), out<T>(v), in<T>(gradient));
     state.assign(std::move(w));
     first.assign(std::move(m));
@@ -40,13 +45,15 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
 
 }  // namespace untyped
 
-/// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= rate (m / (sqrt(v) + epsilon) + weight_decay w): Adam as
-/// Mesh-TensorFlow's AdamWeightDecayOptimizer has it, without bias correction. Slots: "<path>/adam_m" and "<path>/adam_v".
+/// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= rate (m / (sqrt(v) + epsilon) + weight_decay w):
+/// Adam as Mesh-TensorFlow's AdamWeightDecayOptimizer has it, without bias correction. Slots: "<path>/adam_m" and
+/// "<path>/adam_v".
 ///
 /// Communication of a step: what completes the gradients, see Sgd.
 template <class World, floating T>
 class Adam {
-  static_assert(std::is_floating_point_v<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
+  static_assert(std::is_floating_point_v<T>,
+                "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
 
  public:
   constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}

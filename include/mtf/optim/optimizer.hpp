@@ -14,8 +14,9 @@ namespace detail {
 template <class T>
 constexpr void require_type(const VariableState& state) {
   if (state.slice()->type() != element_type_of<T>::value) {
-    raise("optimizer", "variable \"" + std::string(state.path.view()) + "\" is kept as " + std::string(name_of(state.slice()->type())) +
-                           ", the optimizer updates " + std::string(name_of(element_type_of<T>::value)));
+    raise("optimizer", "variable \"" + std::string(state.path.view()) + "\" is kept as " +
+                           std::string(name_of(state.slice()->type())) + ", the optimizer updates " +
+                           std::string(name_of(element_type_of<T>::value)));
   }
 }
 

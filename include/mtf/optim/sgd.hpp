@@ -10,7 +10,8 @@ inline namespace v0 {
 namespace untyped {
 
 template <class E, class T>
-MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGradients& gradients, double momentum, double rate) {
+MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGradients& gradients, double momentum,
+                                double rate) {
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     engine.announce("sgd");
     VariableState& state = *gradients.variables[i];
@@ -36,11 +37,12 @@ MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGra
 /// w -= v with v = momentum v + rate g. (Mesh-TensorFlow's momentum optimizer applies the velocity of the step before;
 /// that is a fault and not copied.)
 ///
-/// `T` is the slice type of the variables. Communication of a step: what completes the gradients, one allreduce for each
-/// variable that is replicated over an axis of the batch.
+/// `T` is the slice type of the variables. Communication of a step: what completes the gradients, one allreduce for
+/// each variable that is replicated over an axis of the batch.
 template <class World, floating T>
 class Sgd {
-  static_assert(std::is_floating_point_v<T>, "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
+  static_assert(std::is_floating_point_v<T>,
+                "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
 
  public:
   constexpr explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}

@@ -36,12 +36,14 @@ struct CollectivePlan {
   const char* operation = "";  ///< the operation it belongs to, for errors and traces
   std::int64_t shift = 0;      ///< distance along the axis (Collective::shift only)
   bool wraps = false;          ///< whether a shift goes round; else the ends receive zeros
-  /// Elements that go to and come from each member, in the order of the members, who need not agree on a size (Collective::exchange only).
+  /// Elements that go to and come from each member, in the order of the members, who need not agree on a size
+  /// (Collective::exchange only).
   std::span<const std::int64_t> sent{}, received{};
 };
 
-/// Elements that a rank of a group of `members` sends at least: 2(p-1)/p n in an allreduce, n in a broadcast and a shift, what it sends in an
-/// exchange, (p-1)/p n in all others (reference: Chan et al., Collective communication: theory, practice, and experience, 2007).
+/// Elements that a rank of a group of `members` sends at least: 2(p-1)/p n in an allreduce, n in a broadcast and a
+/// shift, what it sends in an exchange, (p-1)/p n in all others (reference: Chan et al., Collective communication:
+/// theory, practice, and experience, 2007).
 [[nodiscard]] constexpr double wire_elements(const CollectivePlan& plan, std::int64_t members) {
   const double share = static_cast<double>(members - 1) / static_cast<double>(members);
   const auto count = static_cast<double>(plan.count);

@@ -24,8 +24,8 @@ struct ContractionPlan {
   std::int64_t a_m = 1, a_k = 1;
   std::int64_t b_k = 1, b_n = 1;
   bool accumulates = false;  ///< adds to what c holds
-  AxisSet split_axes;        ///< that split some dim of the operands: along all others every rank repeats the same product
-  bool is_gemm = true;       ///< false: no choice of m, n, k gives each matrix a unit stride
+  AxisSet split_axes;   ///< that split some dim of the operands: along all others every rank repeats the same product
+  bool is_gemm = true;  ///< false: no choice of m, n, k gives each matrix a unit stride
 
   /// Multiply-adds.
   [[nodiscard]] constexpr std::int64_t work() const { return batch.size() * summed.size() * m * n * k; }
@@ -34,7 +34,8 @@ struct ContractionPlan {
 namespace detail {
 
 /// A matrix that BLAS can walk through: one of its strides is 1, or does not matter.
-[[nodiscard]] constexpr bool is_matrix(std::int64_t rows, std::int64_t row_stride, std::int64_t cols, std::int64_t col_stride) {
+[[nodiscard]] constexpr bool is_matrix(std::int64_t rows, std::int64_t row_stride, std::int64_t cols,
+                                       std::int64_t col_stride) {
   return (cols == 1 || col_stride == 1) || (rows == 1 || row_stride == 1);
 }
 
@@ -42,7 +43,8 @@ namespace detail {
 
 /// Plans the contraction of local slices. Every dim of a and b that the output lacks must be in both (dims that occur
 /// in one operand only are summed before).
-MTF_NOINLINE [[nodiscard]] constexpr ContractionPlan plan_contraction(const StridedShape& c, const StridedShape& a, const StridedShape& b) {
+MTF_NOINLINE [[nodiscard]] constexpr ContractionPlan plan_contraction(const StridedShape& c, const StridedShape& a,
+                                                                      const StridedShape& b) {
   enum { batch, m, n, k, groups };
   Loop group[groups];
   for (Loop& loop : group) loop.operands = 3;
@@ -56,7 +58,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ContractionPlan plan_contraction(const Stri
   }
   for (int i = 0; i < a.count; ++i) {
     const StridedDim& dim = a.items[i];
-    if (stride_of(c, dim.name) == 0) group[k].dims.items[group[k].dims.count++] = {dim.extent, {0, dim.stride, stride_of(b, dim.name)}};
+    if (stride_of(c, dim.name) == 0)
+      group[k].dims.items[group[k].dims.count++] = {dim.extent, {0, dim.stride, stride_of(b, dim.name)}};
   }
   for (Loop& loop : group) loop = collapse(loop);
 
@@ -108,7 +111,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ContractionPlan plan_contraction(const Stri
 namespace detail {
 
 /// Dims of the placements that `wanted` also has, first come first.
-MTF_NOINLINE [[nodiscard]] constexpr Placement kept_dims(const Placement& a, const Placement& b, const ShapeValue& wanted) {
+MTF_NOINLINE [[nodiscard]] constexpr Placement kept_dims(const Placement& a, const Placement& b,
+                                                         const ShapeValue& wanted) {
   Placement result;
   for (const Placement* placement : {&a, &b}) {
     for (const PlacedDim& dim : placement->dims) {
@@ -118,9 +122,10 @@ MTF_NOINLINE [[nodiscard]] constexpr Placement kept_dims(const Placement& a, con
   return result;
 }
 
-/// Operands that are multiplied pairwise from the left keep the dims that later ones or the result need: the first product of more dims than a
-/// tensor may have; no dims if there is none.
-MTF_NOINLINE [[nodiscard]] constexpr ShapeValue oversized_intermediate(std::span<const ShapeValue> xs, const ShapeValue& to) {
+/// Operands that are multiplied pairwise from the left keep the dims that later ones or the result need: the first
+/// product of more dims than a tensor may have; no dims if there is none.
+MTF_NOINLINE [[nodiscard]] constexpr ShapeValue oversized_intermediate(std::span<const ShapeValue> xs,
+                                                                       const ShapeValue& to) {
   ShapeValue product;
   for (std::size_t i = 0; i + 1 < xs.size(); ++i) {
     ShapeValue wanted = to;
@@ -136,7 +141,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ShapeValue oversized_intermediate(std::span
 }
 
 /// The same dims in the order batch, first, second: what BLAS takes whatever the order of the operand.
-MTF_NOINLINE [[nodiscard]] constexpr Placement ordered(const Placement& x, const Placement& partner, const Placement& c, bool summed_last) {
+MTF_NOINLINE [[nodiscard]] constexpr Placement ordered(const Placement& x, const Placement& partner, const Placement& c,
+                                                       bool summed_last) {
   Placement result;
   for (int pass = 0; pass < 3; ++pass) {
     for (const PlacedDim& dim : x.dims) {

@@ -21,28 +21,29 @@ struct CollectiveCost {
   Collective collective{};
   AxisSet axes;
   std::int64_t count = 0;
-  std::int64_t elements = 0;    ///< payload, see CollectivePlan
-  std::int64_t bytes = 0;       ///< the same in bytes
-  double wire_bytes = 0;        ///< bytes that a rank sends at least, see wire_elements
+  std::int64_t elements = 0;  ///< payload, see CollectivePlan
+  std::int64_t bytes = 0;     ///< the same in bytes
+  double wire_bytes = 0;      ///< bytes that a rank sends at least, see wire_elements
 
   friend constexpr bool operator==(const CollectiveCost&, const CollectiveCost&) = default;
 };
 
 /// Local work of one kind of plan.
 struct WorkCost {
-  std::string_view name;     ///< of the plan: contract, map, reduce, ...
-  std::uint64_t hash = 0;    ///< of the name
+  std::string_view name;   ///< of the plan: contract, map, reduce, ...
+  std::uint64_t hash = 0;  ///< of the name
   std::int64_t count = 0;
-  std::int64_t work = 0;     ///< multiply-adds of contractions, element operations of others
-  std::int64_t bytes = 0;    ///< of the slices it reads and writes
+  std::int64_t work = 0;   ///< multiply-adds of contractions, element operations of others
+  std::int64_t bytes = 0;  ///< of the slices it reads and writes
 };
 
 /// Matrix products of one element type (bfloat16 is multiplied as float).
 struct ContractionCost {
   ElementType type{};
   std::int64_t count = 0;
-  std::int64_t work = 0;      ///< multiply-adds of a rank
-  std::int64_t distinct = 0;  ///< of all ranks together, those counted once that several ranks repeat: work x the axes that split it
+  std::int64_t work = 0;  ///< multiply-adds of a rank
+  std::int64_t distinct =
+      0;  ///< of all ranks together, those counted once that several ranks repeat: work x the axes that split it
 };
 
 /// An axis by its own copy of the name: a cost outlives the world it was counted in.
@@ -133,7 +134,8 @@ struct Cost {
 
   constexpr void add(const CollectivePlan& plan) {
     const std::int64_t width = bytes_of(plan.type);
-    add_collective(plan.collective, plan.axes, plan.count, plan.count * width, wire_elements(plan, members(plan.axes)) * static_cast<double>(width));
+    add_collective(plan.collective, plan.axes, plan.count, plan.count * width,
+                   wire_elements(plan, members(plan.axes)) * static_cast<double>(width));
   }
   constexpr void add(const LocalWork& done) {
     std::uint8_t& at = places_[done.plan.hash % 32];
@@ -154,15 +156,22 @@ struct Cost {
     if (record.is_collective) {
       add_collective(record.collective, record.axes, record.count, record.bytes, record.wire_bytes);
     } else {
-      add({.plan = record.plan, .type = record.type, .is_contraction = record.is_contraction(), .split_axes = record.axes, .work = record.work,
+      add({.plan = record.plan,
+           .type = record.type,
+           .is_contraction = record.is_contraction(),
+           .split_axes = record.axes,
+           .work = record.work,
            .bytes = record.bytes});
     }
   }
 
  private:
-  constexpr void add_collective(Collective collective, AxisSet along, std::int64_t elements, std::int64_t bytes, double wire_bytes) {
+  constexpr void add_collective(Collective collective, AxisSet along, std::int64_t elements, std::int64_t bytes,
+                                double wire_bytes) {
     int at = 0;
-    while (at < collective_costs.count && (collective_costs.items[at].collective != collective || collective_costs.items[at].axes.bits != along.bits)) ++at;
+    while (at < collective_costs.count &&
+           (collective_costs.items[at].collective != collective || collective_costs.items[at].axes.bits != along.bits))
+      ++at;
     if (at == collective_costs.count) collective_costs.push_back({.collective = collective, .axes = along});
     CollectiveCost& cost = collective_costs.items[at];
     ++cost.count;

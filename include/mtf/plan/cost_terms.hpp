@@ -1,4 +1,5 @@
-// CostTerm: one part of a cost, and how much of an objective it makes - for saying why one layout loses against another.
+// CostTerm: one part of a cost, and how much of an objective it makes - for saying why one layout loses against
+// another.
 #pragma once
 
 #include <mtf/plan/cost.hpp>
@@ -9,20 +10,23 @@ inline namespace v0 {
 /// Local work of one kind, collectives of one kind along one set of axes, or memory.
 struct CostTerm {
   enum class Kind : std::uint8_t { none, work, collective, memory } kind{};
-  std::string_view work{};    ///< name of the plan, of Kind::work
-  Collective collective{};    ///< of Kind::collective
-  AxisSet axes{};             ///< of Kind::collective, in the mesh of the cost that has the term
-  double amount = 0;          ///< multiply-adds of contractions, bytes that other work reads and writes, bytes on the wire, bytes of memory
-  double other_amount = 0;    ///< the same of the cost compared with
-  double difference = 0;      ///< what the term adds to the objective, less what it adds in the cost compared with
+  std::string_view work{};  ///< name of the plan, of Kind::work
+  Collective collective{};  ///< of Kind::collective
+  AxisSet axes{};           ///< of Kind::collective, in the mesh of the cost that has the term
+  double amount =
+      0;  ///< multiply-adds of contractions, bytes that other work reads and writes, bytes on the wire, bytes of memory
+  double other_amount = 0;  ///< the same of the cost compared with
+  double difference = 0;    ///< what the term adds to the objective, less what it adds in the cost compared with
 };
 
 namespace detail {
 
 [[nodiscard]] constexpr bool same_axes(const Cost& a, AxisSet in_a, const Cost& b, AxisSet in_b) {
   for (int i = 0; i < a.mesh.size(); ++i) {
-    if (in_a.has(i) && !(b.axes(a.mesh[i].text()) & in_b).empty()) in_b = in_b - b.axes(a.mesh[i].text());
-    else if (in_a.has(i)) return false;
+    if (in_a.has(i) && !(b.axes(a.mesh[i].text()) & in_b).empty())
+      in_b = in_b - b.axes(a.mesh[i].text());
+    else if (in_a.has(i))
+      return false;
   }
   return in_b.empty();
 }
@@ -60,8 +64,9 @@ template <class Objective>
 
 }  // namespace detail
 
-/// The term of `loser` that adds most to `objective` beyond what it adds in `winner`. A term's share is the objective's value less that
-/// without the term, so the shares of an objective that is a sum of terms add up to it. The meshes may differ; axes are compared by name.
+/// The term of `loser` that adds most to `objective` beyond what it adds in `winner`. A term's share is the objective's
+/// value less that without the term, so the shares of an objective that is a sum of terms add up to it. The meshes may
+/// differ; axes are compared by name.
 template <class Objective>
 [[nodiscard]] constexpr CostTerm dominant_term(const Cost& winner, const Cost& loser, const Objective& objective) {
   CostTerm found;
@@ -80,9 +85,11 @@ template <class Objective>
   for (int i = 0; i < loser.collective_costs.size(); ++i) {
     const CollectiveCost& row = loser.collective_costs[i];
     const int other = detail::find_collective(winner, loser, row);
-    CostTerm term{.kind = CostTerm::Kind::collective, .collective = row.collective, .axes = row.axes, .amount = row.wire_bytes};
+    CostTerm term{
+        .kind = CostTerm::Kind::collective, .collective = row.collective, .axes = row.axes, .amount = row.wire_bytes};
     if (other >= 0) term.other_amount = winner.collective_costs[other].wire_bytes;
-    term.difference = detail::share_of_collective(loser, i, objective) - detail::share_of_collective(winner, other, objective);
+    term.difference =
+        detail::share_of_collective(loser, i, objective) - detail::share_of_collective(winner, other, objective);
     offer(term);
   }
   const auto share_of_memory = [&](const Cost& cost) {
@@ -90,7 +97,9 @@ template <class Objective>
     without.peak_bytes = 0;
     return objective(cost) - objective(without);
   };
-  offer({.kind = CostTerm::Kind::memory, .amount = static_cast<double>(loser.peak_bytes), .other_amount = static_cast<double>(winner.peak_bytes),
+  offer({.kind = CostTerm::Kind::memory,
+         .amount = static_cast<double>(loser.peak_bytes),
+         .other_amount = static_cast<double>(winner.peak_bytes),
          .difference = share_of_memory(loser) - share_of_memory(winner)});
   return found;
 }

@@ -6,7 +6,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// Sum over the local part of the vocabulary of target weight * logit; the weight is `on` at the target, `off` elsewhere.
+/// Sum over the local part of the vocabulary of target weight * logit; the weight is `on` at the target, `off`
+/// elsewhere.
 /// Loop operands: output, logits (without the vocabulary), targets.
 struct TargetLogitPlan {
   static constexpr const char* name = "target_logit";
@@ -16,8 +17,8 @@ struct TargetLogitPlan {
   double on = 1, off = 0;
   [[nodiscard]] constexpr std::int64_t work() const { return loop.size() * (off == 0 ? 1 : length); }
 };
-/// dlogits = dy * (softmax * (weight sum + 2 z_loss log Z) - weight). Loop operands: dlogits (without the vocabulary), dy, logits,
-/// log Z, targets.
+/// dlogits = dy * (softmax * (weight sum + 2 z_loss log Z) - weight). Loop operands: dlogits (without the vocabulary),
+/// dy, logits, log Z, targets.
 struct CrossEntropyGradientPlan : TargetLogitPlan {
   static constexpr const char* name = "cross_entropy_gradient";
   double z_loss = 0;

@@ -23,16 +23,16 @@ struct KeptPart {
   std::int64_t length = 1;
 };
 
-/// What one member does. Parts are boxes of one form, `loop`, of which one dim may differ in extent; both sides list those of a pair of
-/// members in the same order. What no part writes stays as it is.
+/// What one member does. Parts are boxes of one form, `loop`, of which one dim may differ in extent; both sides list
+/// those of a pair of members in the same order. What no part writes stays as it is.
 struct ExchangePlan {
   static constexpr int target = 0, source = 1;  ///< operands of the loop
 
   AxisSet axes;
   std::int64_t members = 1;
   Loop loop;
-  int varying = -1;           ///< the dim of `loop` whose extent is a part's length; -1: none
-  bool communicates = false;  ///< whether any member needs a part of another: the same on all
+  int varying = -1;                       ///< the dim of `loop` whose extent is a part's length; -1: none
+  bool communicates = false;              ///< whether any member needs a part of another: the same on all
   RecycledVector<ExchangePart> sent;      ///< by member
   RecycledVector<ExchangePart> received;  ///< by member
   RecycledVector<KeptPart> kept;
@@ -50,7 +50,8 @@ struct ExchangePlan {
       stride *= dim.extent;
       plan.loop.dims.push_back(dim);
     }
-    for (int d = 0; 2 * d < plan.loop.dims.size() - 1; ++d) std::swap(plan.loop.dims[d], plan.loop.dims[plan.loop.dims.size() - 1 - d]);
+    for (int d = 0; 2 * d < plan.loop.dims.size() - 1; ++d)
+      std::swap(plan.loop.dims[d], plan.loop.dims[plan.loop.dims.size() - 1 - d]);
     plan.loop = collapse(plan.loop);
     return plan;
   }

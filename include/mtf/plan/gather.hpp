@@ -6,8 +6,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// out[loop] = table[loop, id - begin] where the id of an element lies in [begin, begin + length), else 0. Operands of the
-/// loop: output, table (without the gathered dim), ids.
+/// out[loop] = table[loop, id - begin] where the id of an element lies in [begin, begin + length), else 0. Operands of
+/// the loop: output, table (without the gathered dim), ids.
 struct GatherPlan {
   static constexpr const char* name = "gather";
   Loop loop;

@@ -8,9 +8,9 @@ inline namespace v0 {
 
 /// What a layout is worth.
 struct Evaluation {
-  double objective = 0;      ///< the smaller the better
-  std::int64_t memory = 0;   ///< peak of a rank in bytes
-  bool refused = false;      ///< the step does not run under this layout
+  double objective = 0;     ///< the smaller the better
+  std::int64_t memory = 0;  ///< peak of a rank in bytes
+  bool refused = false;     ///< the step does not run under this layout
 };
 
 /// An axis by what it does: its size and the dims it splits.
@@ -30,7 +30,8 @@ struct RankedLayout {
   InlineVector<AxisUse, max_axes> axes;  ///< in ascending order: equal for layouts that differ in names of axes only
 };
 
-[[nodiscard]] constexpr RankedLayout ranked(const LayoutSpace& space, const Splits& splits, int mesh, const Evaluation& value) {
+[[nodiscard]] constexpr RankedLayout ranked(const LayoutSpace& space, const Splits& splits, int mesh,
+                                            const Evaluation& value) {
   RankedLayout layout;
   layout.splits = splits;
   layout.mesh = mesh;
@@ -50,8 +51,9 @@ struct RankedLayout {
   return layout;
 }
 
-/// The best layouts found so far: the best and three runners-up. Equal objectives go by memory, then by the number of rules, then
-/// first come; `prefers_splits` (the tie-break of Mesh-TensorFlow's automatic layout) takes more rules first.
+/// The best layouts found so far: the best and three runners-up. Equal objectives go by memory, then by the number of
+/// rules, then first come; `prefers_splits` (the tie-break of Mesh-TensorFlow's automatic layout) takes more rules
+/// first.
 struct Ranking {
   static constexpr int kept = 4;
   InlineVector<RankedLayout, kept> layouts;
@@ -63,10 +65,13 @@ struct Ranking {
     if (a.value.memory != b.value.memory) return a.value.memory < b.value.memory;
     return a.rules < b.rules;
   }
-  /// A layout that costs the same as one kept and differs from it in the names of axes only, its mirror image, is left out.
+  /// A layout that costs the same as one kept and differs from it in the names of axes only, its mirror image, is left
+  /// out.
   constexpr void add(const RankedLayout& layout) {
     for (const RankedLayout& known : layouts) {
-      if (known.value.objective == layout.value.objective && known.value.memory == layout.value.memory && known.axes == layout.axes) return;
+      if (known.value.objective == layout.value.objective && known.value.memory == layout.value.memory &&
+          known.axes == layout.axes)
+        return;
     }
     if (layouts.full()) {
       if (!before(layout, layouts.back())) return;
@@ -80,16 +85,18 @@ struct Ranking {
     }
   }
   /// Whether a layout of this objective or more cannot enter. Equal objectives can, by their other merits.
-  [[nodiscard]] constexpr bool excludes(double objective) const { return layouts.full() && objective > layouts.back().value.objective; }
+  [[nodiscard]] constexpr bool excludes(double objective) const {
+    return layouts.full() && objective > layouts.back().value.objective;
+  }
 };
 
 /// What a search did.
 struct SearchCounts {
-  double candidates = 0;              ///< assignments of axes to dims, the illegal ones included
-  double legal = 0;                   ///< legal layouts
-  bool all_counted = true;            ///< false: there are more legal layouts than `legal`; counting them would take too long
-  std::int64_t visited = 0;           ///< nodes of the search tree: partly decided layouts
-  std::int64_t pruned = 0;            ///< of these, left because nothing below can be among the best
+  double candidates = 0;     ///< assignments of axes to dims, the illegal ones included
+  double legal = 0;          ///< legal layouts
+  bool all_counted = true;   ///< false: there are more legal layouts than `legal`; counting them would take too long
+  std::int64_t visited = 0;  ///< nodes of the search tree: partly decided layouts
+  std::int64_t pruned = 0;   ///< of these, left because nothing below can be among the best
   std::int64_t pruned_by_memory = 0;  ///< left because the variables alone exceed the memory cap everywhere below
   std::int64_t evaluated = 0;         ///< layouts whose cost was counted
   std::int64_t over_memory = 0;       ///< of these, above the memory cap
@@ -171,19 +178,22 @@ struct BranchAndBound {
 
 }  // namespace detail
 
-/// Adds the layouts of a space to `ranking` if they are among the best: branch and bound. `evaluate(splits)` values a layout, an
-/// Evaluation; `bound(splits, least)` says for the LowerBound of a part of the space what objective no layout in it can undercut.
-/// `mesh` is kept with the layouts. `exhaustive` evaluates every legal layout.
+/// Adds the layouts of a space to `ranking` if they are among the best: branch and bound. `evaluate(splits)` values a
+/// layout, an Evaluation; `bound(splits, least)` says for the LowerBound of a part of the space what objective no
+/// layout in it can undercut. `mesh` is kept with the layouts. `exhaustive` evaluates every legal layout.
 ///
-/// A part is left only if its bound is above the objective of the last layout kept, so the result is that of the exhaustive search,
-/// runners-up and ties included: the kept objective only falls, and no layout below has an objective under the bound.
+/// A part is left only if its bound is above the objective of the last layout kept, so the result is that of the
+/// exhaustive search, runners-up and ties included: the kept objective only falls, and no layout below has an objective
+/// under the bound.
 /// Complexity: one bound for each node visited, one evaluation for each layout that is not pruned.
 template <class Bound, class Evaluate>
-constexpr SearchCounts branch_and_bound(const LayoutSpace& space, const Survey& survey, std::int64_t memory_cap, bool exhaustive, int mesh, const Bound& bound,
-                                        const Evaluate& evaluate, Ranking& ranking) {
+constexpr SearchCounts branch_and_bound(const LayoutSpace& space, const Survey& survey, std::int64_t memory_cap,
+                                        bool exhaustive, int mesh, const Bound& bound, const Evaluate& evaluate,
+                                        Ranking& ranking) {
   SearchCounts counts;
   counts.candidates = space.candidates;
-  detail::BranchAndBound<Bound, Evaluate> search{space, survey, memory_cap, exhaustive, mesh, bound, evaluate, ranking, counts};
+  detail::BranchAndBound<Bound, Evaluate> search{space, survey,   memory_cap, exhaustive, mesh,
+                                                 bound, evaluate, ranking,    counts};
   Splits splits;
   walk(space, survey, splits, search);
   return counts;

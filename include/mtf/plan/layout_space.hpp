@@ -11,17 +11,18 @@ struct SpaceOptions {
   InlineVector<Name, max_rules> dims;  ///< dims that may be split; none named: all
   InlineVector<Name, max_axes> axes;   ///< axes that may split them; none named: all
   LayoutValue fixed;                   ///< rules that every candidate has
-  bool several_axes = false;           ///< a dim may also be split over several axes, major first in the order of the mesh
+  bool several_axes = false;  ///< a dim may also be split over several axes, major first in the order of the mesh
 };
 
-/// For each dim of a space, in its order, the axes that split it. Fewer than the dims of the space: a part of it, the rest undecided.
+/// For each dim of a space, in its order, the axes that split it. Fewer than the dims of the space: a part of it, the
+/// rest undecided.
 using Splits = InlineVector<AxisSet, max_rules>;
 
 struct SpaceDim {
-  int surveyed = 0;                 ///< position in the survey
+  int surveyed = 0;  ///< position in the survey
   Name name;
-  AxisSet reach;                    ///< the axes of all choices
-  AxisList order;                   ///< of a fixed rule; others go by the mesh
+  AxisSet reach;   ///< the axes of all choices
+  AxisList order;  ///< of a fixed rule; others go by the mesh
   InlineVector<AxisSet, 64> choices;
 };
 
@@ -49,13 +50,15 @@ struct LowerBound {
 class LayoutSpace {
  public:
   MeshValue mesh;
-  InlineVector<SpaceDim, max_rules> dims;  ///< those with a choice, the ones with most work first: bounds then decide early
-  double candidates = 1;                   ///< all assignments of axes to the dims considered, the illegal ones included
-  bool overflowed = false;                 ///< more dims with a choice than a layout has rules, or more choices than 64 for a dim
+  InlineVector<SpaceDim, max_rules>
+      dims;                 ///< those with a choice, the ones with most work first: bounds then decide early
+  double candidates = 1;    ///< all assignments of axes to the dims considered, the illegal ones included
+  bool overflowed = false;  ///< more dims with a choice than a layout has rules, or more choices than 64 for a dim
 
-  /// Dims of `options` that the survey does not know and axes that the mesh does not have are ignored here; who takes them from a user
-  /// reports them. The axes of fixed rules are the mesh's.
-  MTF_NOINLINE constexpr LayoutSpace(const Survey& survey, const MeshValue& mesh_value, const SpaceOptions& options) : mesh(mesh_value) {
+  /// Dims of `options` that the survey does not know and axes that the mesh does not have are ignored here; who takes
+  /// them from a user reports them. The axes of fixed rules are the mesh's.
+  MTF_NOINLINE constexpr LayoutSpace(const Survey& survey, const MeshValue& mesh_value, const SpaceOptions& options)
+      : mesh(mesh_value) {
     for (int i = 0; i < survey.dims.size(); ++i) {
       const SurveyedDim& known = survey.dims[i];
       SpaceDim dim;
@@ -63,7 +66,8 @@ class LayoutSpace {
       dim.name = known.name;
       const int rule = find(options.fixed, known.name);
       if (rule >= 0) {
-        for (const Name& axis : options.fixed.rules[rule].axes) dim.order.push_back(static_cast<std::int8_t>(mesh.find(axis)));
+        for (const Name& axis : options.fixed.rules[rule].axes)
+          dim.order.push_back(static_cast<std::int8_t>(mesh.find(axis)));
         dim.choices.push_back(set_of(dim.order));
       } else if (options.dims.empty() || contains(options.dims, known.name)) {
         choose(dim, known, options);
@@ -94,12 +98,14 @@ class LayoutSpace {
 
   /// A lower bound for all layouts that begin with `decided`.
   ///
-  /// Proof. A product of arrays whose dims are the set s takes multiply-adds(s) / p of a rank, p being the product of the sizes of the axes that
-  /// split a dim of s. Every layout makes the same products: layouts change slices and collectives, not the operations. In a legal layout an
-  /// axis splits at most one dim of s. So p is at most the product over the axes that split a decided dim of s, or that an undecided
-  /// dim of s may take; an undecided dim may not take an axis that splits a decided dim it meets. Each quotient is therefore at most what
-  /// the layout costs, and so is their sum. The same holds for the bytes of each operand, and for those of each variable, all of which live at
-  /// the end of the step, so that no peak of memory is smaller than their sum. Products that the survey had no room for count 0.
+  /// Proof. A product of arrays whose dims are the set s takes multiply-adds(s) / p of a rank, p being the product of
+  /// the sizes of the axes that split a dim of s. Every layout makes the same products: layouts change slices and
+  /// collectives, not the operations. In a legal layout an axis splits at most one dim of s. So p is at most the
+  /// product over the axes that split a decided dim of s, or that an undecided dim of s may take; an undecided dim may
+  /// not take an axis that splits a decided dim it meets. Each quotient is therefore at most what the layout costs, and
+  /// so is their sum. The same holds for the bytes of each operand, and for those of each variable, all of which live
+  /// at the end of the step, so that no peak of memory is smaller than their sum. Products that the survey had no room
+  /// for count 0.
   MTF_NOINLINE [[nodiscard]] constexpr LowerBound bound(const Survey& survey, const Splits& decided) const {
     const Reach reach = reach_of(survey, decided);
     LowerBound result;
@@ -222,8 +228,8 @@ class LayoutSpace {
   }
 };
 
-/// Walks over the legal layouts of a space, depth first: `enter(splits)` says whether to go on below a part of it, `leaf(splits)` meets
-/// each layout. Legality needs no more than this, because it holds for pairs of dims.
+/// Walks over the legal layouts of a space, depth first: `enter(splits)` says whether to go on below a part of it,
+/// `leaf(splits)` meets each layout. Legality needs no more than this, because it holds for pairs of dims.
 template <class Visitor>
 constexpr void walk(const LayoutSpace& space, const Survey& survey, Splits& splits, Visitor& visitor) {
   if (splits.size() == space.dims.size()) {

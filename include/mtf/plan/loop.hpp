@@ -8,11 +8,15 @@ namespace mtf {
 inline namespace v0 {
 
 /// To a multiple of 2^bits.
-[[nodiscard]] constexpr std::int64_t round_up(std::int64_t number, int bits) { return (((number - 1) >> bits) + 1) << bits; }
-/// Bytes that an array takes in the memory pool: rounded up by at most an eighth, so that slightly different sizes share memory.
+[[nodiscard]] constexpr std::int64_t round_up(std::int64_t number, int bits) {
+  return (((number - 1) >> bits) + 1) << bits;
+}
+/// Bytes that an array takes in the memory pool: rounded up by at most an eighth, so that slightly different sizes
+/// share memory.
 [[nodiscard]] constexpr std::int64_t pooled_bytes(std::int64_t bytes) {
   // Beyond 1024, to a multiple of an eighth of the largest power of two in it.
-  return bytes < 1024 ? (bytes <= 64 ? 64 : (bytes + 63) / 64 * 64) : round_up(bytes, 60 - __builtin_clzll(static_cast<unsigned long long>(bytes)));
+  return bytes < 1024 ? (bytes <= 64 ? 64 : (bytes + 63) / 64 * 64)
+                      : round_up(bytes, 60 - __builtin_clzll(static_cast<unsigned long long>(bytes)));
 }
 
 inline constexpr int max_operands = 8;  ///< arrays that one loop walks through, the output included
@@ -101,7 +105,8 @@ template <class... Shapes>
   return loop;
 }
 
-/// Moves elements without changing them: transposition, broadcast, slice, packing for a collective. Operands: output, input.
+/// Moves elements without changing them: transposition, broadcast, slice, packing for a collective. Operands: output,
+/// input.
 struct CopyPlan {
   static constexpr const char* name = "copy";
   Loop loop;
@@ -147,7 +152,8 @@ struct ReducePlan {
   [[nodiscard]] constexpr std::int64_t work() const { return kept.size() * reduced.size(); }
 };
 
-MTF_NOINLINE [[nodiscard]] constexpr ReducePlan plan_reduce(const StridedShape& out, const StridedShape& in, Combine combine) {
+MTF_NOINLINE [[nodiscard]] constexpr ReducePlan plan_reduce(const StridedShape& out, const StridedShape& in,
+                                                            Combine combine) {
   ReducePlan plan;
   plan.combine = combine;
   StridedShape reduced;

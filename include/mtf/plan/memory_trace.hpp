@@ -16,8 +16,9 @@ inline constexpr int max_surveyed_dims = 64;
 [[nodiscard]] constexpr DimSet bit(int dim) { return DimSet{1} << dim; }
 [[nodiscard]] constexpr bool has(DimSet set, int dim) { return (set >> dim & 1U) != 0; }
 
-/// The arrays of a step in the order of a run without layout rules. Mesh-TensorFlow's automatic layout minimises the peak of the sum of
-/// the slices of these arrays, each divided by the axes that split it; memory for moving data between ranks is not in it.
+/// The arrays of a step in the order of a run without layout rules. Mesh-TensorFlow's automatic layout minimises the
+/// peak of the sum of the slices of these arrays, each divided by the axes that split it; memory for moving data
+/// between ranks is not in it.
 class MemoryTrace {
  public:
   /// Arrays of the same dims and bytes are one kind.
@@ -50,7 +51,8 @@ class MemoryTrace {
   [[nodiscard]] constexpr const RecycledVector<Kind>& kinds() const { return kinds_; }
   [[nodiscard]] constexpr const RecycledVector<Event>& events() const { return events_; }
 
-  /// The largest sum of live arrays if `parts(dims)` is the number of slices of an array of these dims. Takes one addition for each event.
+  /// The largest sum of live arrays if `parts(dims)` is the number of slices of an array of these dims. Takes one
+  /// addition for each event.
   template <class Parts>
   [[nodiscard]] constexpr std::int64_t peak(const Parts& parts) const {
     RecycledVector<std::int64_t> bytes;

@@ -13,7 +13,8 @@ using MeshShape = InlineVector<std::int64_t, max_axes>;
 
 namespace detail {
 
-constexpr void extend_shape(std::vector<MeshShape>& all, MeshShape& shape, std::int64_t rest, int axes_left, std::int64_t largest, bool ordered) {
+constexpr void extend_shape(std::vector<MeshShape>& all, MeshShape& shape, std::int64_t rest, int axes_left,
+                            std::int64_t largest, bool ordered) {
   if (rest == 1) {
     all.push_back(shape);
     return;
@@ -29,8 +30,9 @@ constexpr void extend_shape(std::vector<MeshShape>& all, MeshShape& shape, std::
 
 }  // namespace detail
 
-/// Every way to write `processors` as a product of at most `axes` sizes greater than 1, in every order; not `ordered`: each once, largest
-/// size first (the mesh shapes of Mesh-TensorFlow's automatic layout). One processor is a mesh of one axis of size 1.
+/// Every way to write `processors` as a product of at most `axes` sizes greater than 1, in every order; not `ordered`:
+/// each once, largest size first (the mesh shapes of Mesh-TensorFlow's automatic layout). One processor is a mesh of
+/// one axis of size 1.
 [[nodiscard]] constexpr std::vector<MeshShape> mesh_shapes(std::int64_t processors, int axes, bool ordered = true) {
   std::vector<MeshShape> all;
   MeshShape shape;

@@ -11,10 +11,11 @@ enum class Objective : std::uint8_t {
   time,           ///< seconds of a step, the upper end of the estimate for a machine
   wire_bytes,     ///< bytes that a rank sends
   peak_memory,    ///< bytes of a rank, as the memory pool counts them
-  tensor_memory,  ///< the same without what moving data takes, as Mesh-TensorFlow's automatic layout estimates it (see MemoryTrace)
+  tensor_memory,  ///< the same without what moving data takes: Mesh-TensorFlow's automatic layout (see MemoryTrace)
 };
 
-/// The value of a cost. Grows with every count and size of the cost. `tensor_memory` is that of a trace, not of a cost; the peak stands for it.
+/// The value of a cost. Grows with every count and size of the cost. `tensor_memory` is that of a trace, not of a cost;
+/// the peak stands for it.
 [[nodiscard]] constexpr double value_of(const Cost& cost, Objective objective, const Machine& machine) {
   if (objective == Objective::time) return estimate(cost, machine).at_most();
   if (objective == Objective::wire_bytes) {
@@ -29,7 +30,11 @@ enum class Objective : std::uint8_t {
 [[nodiscard]] constexpr Cost cost_at_least(const MeshValue& mesh, const LowerBound& least) {
   Cost cost(mesh);
   for (const LowerBound::Products& products : least.products) {
-    cost.add(LocalWork{.plan = contraction_name, .type = products.type, .is_contraction = true, .work = products.multiply_adds, .bytes = products.bytes});
+    cost.add(LocalWork{.plan = contraction_name,
+                       .type = products.type,
+                       .is_contraction = true,
+                       .work = products.multiply_adds,
+                       .bytes = products.bytes});
     cost.work_costs.back().count += products.count - 1;
     cost.contraction_costs.back().count += products.count - 1;
   }

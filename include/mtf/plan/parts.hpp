@@ -6,9 +6,10 @@
 namespace mtf {
 inline namespace v0 {
 
-/// Copies what a group sent, [member, outer, rest], to [outer, slice, rest]. Members are numbered row-major over the mesh, slices
-/// by the rule of the dim, which may name its axes in another order.
-MTF_NOINLINE [[nodiscard]] constexpr CopyPlan plan_join(const MeshValue& mesh, const PlacedDim& dim, std::int64_t outer, std::int64_t rest) {
+/// Copies what a group sent, [member, outer, rest], to [outer, slice, rest]. Members are numbered row-major over the
+/// mesh, slices by the rule of the dim, which may name its axes in another order.
+MTF_NOINLINE [[nodiscard]] constexpr CopyPlan plan_join(const MeshValue& mesh, const PlacedDim& dim, std::int64_t outer,
+                                                        std::int64_t rest) {
   CopyPlan plan;
   plan.loop.operands = 2;
   plan.loop.dims.push_back({outer, {dim.parts * rest, rest}});
@@ -36,7 +37,8 @@ MTF_NOINLINE [[nodiscard]] constexpr CopyPlan reversed(CopyPlan plan) {
 }
 
 /// Copies slice `number` of [outer, parts, rest].
-MTF_NOINLINE [[nodiscard]] constexpr CopyPlan plan_part(std::int64_t outer, std::int64_t parts, std::int64_t rest, std::int64_t number) {
+MTF_NOINLINE [[nodiscard]] constexpr CopyPlan plan_part(std::int64_t outer, std::int64_t parts, std::int64_t rest,
+                                                        std::int64_t number) {
   CopyPlan plan;
   plan.loop.operands = 2;
   plan.loop.dims.push_back({outer, {rest, parts * rest}});

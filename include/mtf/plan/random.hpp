@@ -15,8 +15,8 @@ enum class Distribution : std::uint8_t {
   integers,          ///< whole numbers from low to low + count - 1
 };
 
-/// Draws the elements of a slice. The loop's operands are the output and the global element index, whose strides are those
-/// of the global array; `index` is the index of the slice's first element.
+/// Draws the elements of a slice. The loop's operands are the output and the global element index, whose strides are
+/// those of the global array; `index` is the index of the slice's first element.
 struct RandomPlan {
   static constexpr const char* name = "random";
   Loop loop{};

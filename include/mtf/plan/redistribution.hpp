@@ -12,7 +12,9 @@ struct Digit {
   int axis = -1;
   std::int64_t weight = 1;  ///< digit = coordinate / weight % extent
 
-  [[nodiscard]] constexpr std::int64_t of(const Coordinates& at, std::int64_t extent) const { return at[axis] / weight % extent; }
+  [[nodiscard]] constexpr std::int64_t of(const Coordinates& at, std::int64_t extent) const {
+    return at[axis] / weight % extent;
+  }
   friend constexpr bool operator==(const Digit&, const Digit&) = default;
 };
 
@@ -23,7 +25,8 @@ struct Atom {
 };
 using Atoms = InlineVector<Atom, 8 * max_rank>;
 
-/// One step on the local array. All but `exchange` see it as [outer, size, inner], where `size` is the size of the axis.
+/// One step on the local array. All but `exchange` see it as [outer, size, inner], where `size` is the size of the
+/// axis.
 struct RedistributionStep {
   enum class Kind : std::uint8_t {
     slice,       ///< keep the own part of the middle dim: no communication
@@ -75,8 +78,8 @@ constexpr void append(Parts& parts, const Part& part) {
   return result;
 }
 
-/// Cuts both sides into common factors from the minor end. Where they do not line up, returns the part of `before` that has to be gathered
-/// first; else -1.
+/// Cuts both sides into common factors from the minor end. Where they do not line up, returns the part of `before` that
+/// has to be gathered first; else -1.
 [[nodiscard]] constexpr int cut(Parts before, Parts after, Atoms& atoms) {
   atoms = {};
   int i = before.size() - 1;
@@ -100,8 +103,8 @@ constexpr void append(Parts& parts, const Part& part) {
   return -1;
 }
 
-/// The steps by MPI's own collectives, if the atoms are whole axes and no axis stands where another has to go: slices, all-to-alls,
-/// gathers.
+/// The steps by MPI's own collectives, if the atoms are whole axes and no axis stands where another has to go: slices,
+/// all-to-alls, gathers.
 [[nodiscard]] constexpr bool plan_collectives(const Atoms& atoms, const MeshValue& mesh, Redistribution& plan) {
   using Kind = RedistributionStep::Kind;
   std::int64_t current[8 * max_rank]{};  // local extent of each atom
@@ -136,9 +139,11 @@ constexpr void append(Parts& parts, const Part& part) {
     current[n] = 1;
   }
   for (int n = 0; n < atoms.size(); ++n) {
-    const int source = atoms[n].after.axis < 0 || atoms[n].before == atoms[n].after ? -1 : source_of(atoms[n].after.axis);
+    const int source =
+        atoms[n].after.axis < 0 || atoms[n].before == atoms[n].after ? -1 : source_of(atoms[n].after.axis);
     if (source < 0) continue;
-    RedistributionStep step{.kind = Kind::all_to_all, .axis = atoms[n].after.axis, .outer = major(n), .inner = minor(n)};
+    RedistributionStep step{
+        .kind = Kind::all_to_all, .axis = atoms[n].after.axis, .outer = major(n), .inner = minor(n)};
     current[n] = 1;
     step.other_outer = major(source);
     step.other_inner = minor(source);
@@ -155,11 +160,13 @@ constexpr void append(Parts& parts, const Part& part) {
 
 }  // namespace detail
 
-/// Plans a reshape (equal sizes). Both shapes are cut into common factors from the minor end; an axis that splits a factor which the other
-/// shape cuts elsewhere is gathered first. Then every axis stays, is sliced, is gathered, or moves from one factor to another. A single
-/// collective of MPI does what it can, several gathers follow each other; anything else is one exchange, in which every rank receives just
-/// what it lacks: no sequence of collectives moves less. An axis of size 1 moves nothing.
-MTF_NOINLINE [[nodiscard]] constexpr Redistribution plan_redistribution(const Placement& from, const Placement& to, const MeshValue& mesh) {
+/// Plans a reshape (equal sizes). Both shapes are cut into common factors from the minor end; an axis that splits a
+/// factor which the other shape cuts elsewhere is gathered first. Then every axis stays, is sliced, is gathered, or
+/// moves from one factor to another. A single collective of MPI does what it can, several gathers follow each other;
+/// anything else is one exchange, in which every rank receives just what it lacks: no sequence of collectives moves
+/// less. An axis of size 1 moves nothing.
+MTF_NOINLINE [[nodiscard]] constexpr Redistribution plan_redistribution(const Placement& from, const Placement& to,
+                                                                        const MeshValue& mesh) {
   using Kind = RedistributionStep::Kind;
   Redistribution plan;
   detail::Parts before = detail::parts_of(from, mesh);
@@ -187,7 +194,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Redistribution plan_redistribution(const Pl
 }
 
 /// The exchange that brings the atoms from their old places to the new ones, for the rank at `at`. O(members x atoms).
-MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms, const MeshValue& mesh, const Coordinates& at) {
+MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms, const MeshValue& mesh,
+                                                             const Coordinates& at) {
   ExchangePlan plan;
   AxisSet held;  // axes that choose among the source's slices; along the others a rank takes from its own copy
   std::int64_t source_strides[8 * max_rank]{};
@@ -210,7 +218,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms,
   }
   plan.loop.operands = 2;
   for (int n = atoms.size() - 1; n >= 0; --n) {
-    if (atoms[n].before.axis < 0 && atoms[n].after.axis < 0) plan.loop.dims.push_back({atoms[n].extent, {target_strides[n], source_strides[n]}});
+    if (atoms[n].before.axis < 0 && atoms[n].after.axis < 0)
+      plan.loop.dims.push_back({atoms[n].extent, {target_strides[n], source_strides[n]}});
   }
   plan.members = mesh.size(plan.axes);
   const std::int64_t position = mesh.position(at, plan.axes);
@@ -219,7 +228,9 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms,
       if (!held.has(axis) && to[axis] != from[axis]) return false;
     }
     for (const Atom& atom : atoms) {
-      if (atom.before.axis >= 0 && atom.after.axis >= 0 && atom.before.of(from, atom.extent) != atom.after.of(to, atom.extent)) return false;
+      if (atom.before.axis >= 0 && atom.after.axis >= 0 &&
+          atom.before.of(from, atom.extent) != atom.after.of(to, atom.extent))
+        return false;
     }
     return true;
   };
@@ -227,8 +238,10 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms,
     std::int64_t result = 0;
     for (int n = 0; n < atoms.size(); ++n) {
       const Atom& atom = atoms[n];
-      if (in_source && atom.before.axis < 0 && atom.after.axis >= 0) result += atom.after.of(other, atom.extent) * source_strides[n];
-      if (!in_source && atom.before.axis >= 0 && atom.after.axis < 0) result += atom.before.of(other, atom.extent) * target_strides[n];
+      if (in_source && atom.before.axis < 0 && atom.after.axis >= 0)
+        result += atom.after.of(other, atom.extent) * source_strides[n];
+      if (!in_source && atom.before.axis >= 0 && atom.after.axis < 0)
+        result += atom.before.of(other, atom.extent) * target_strides[n];
     }
     return result;
   };

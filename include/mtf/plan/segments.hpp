@@ -9,7 +9,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// The i-th index of a run, i < length, is `source` + i * source_step in the old dim and `target` + i * target_step in the new one.
+/// The i-th index of a run, i < length, is `source` + i * source_step in the old dim and `target` + i * target_step in
+/// the new one.
 struct Segment {
   std::int64_t source = 0;
   std::int64_t target = 0;
@@ -31,8 +32,8 @@ struct Segments {
   }
 };
 
-/// What moves along with an index: a box of the local arrays, of which the loop walks all dims but the moving one; that has extent 1
-/// there, and the strides of one index.
+/// What moves along with an index: a box of the local arrays, of which the loop walks all dims but the moving one; that
+/// has extent 1 there, and the strides of one index.
 struct SegmentBox {
   Loop loop;  ///< operands: target, source
   int varying = 0;
@@ -43,7 +44,8 @@ struct SegmentBox {
 namespace detail {
 
 /// The iterations i in [begin, end) for which low <= base + i * step < high.
-constexpr void clip(std::int64_t& begin, std::int64_t& end, std::int64_t base, std::int64_t step, std::int64_t low, std::int64_t high) {
+constexpr void clip(std::int64_t& begin, std::int64_t& end, std::int64_t base, std::int64_t step, std::int64_t low,
+                    std::int64_t high) {
   const auto ceiling = [](std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); };  // b > 0
   std::int64_t first = step > 0 ? ceiling(low - base, step) : ceiling(base - high + 1, -step);
   std::int64_t last = step > 0 ? ceiling(high - base, step) : ceiling(base - low + 1, -step);
@@ -53,11 +55,13 @@ constexpr void clip(std::int64_t& begin, std::int64_t& end, std::int64_t base, s
 
 }  // namespace detail
 
-/// The exchange that makes target[..., t, ...] = source[..., s, ...] for every pair (s, t) of the segments, for the processor at `at`. The
-/// old and the new dim may be split over different axes, all of which are in `axes`; whoever has a choice takes from the nearest copy, so
-/// that nothing that is there already is sent. O(members).
-MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_segments(const MeshValue& mesh, const Coordinates& at, AxisSet axes, const PlacedDim& source,
-                                                                const PlacedDim& target, const SegmentBox& box, const Segments& segments) {
+/// The exchange that makes target[..., t, ...] = source[..., s, ...] for every pair (s, t) of the segments, for the
+/// processor at `at`. The old and the new dim may be split over different axes, all of which are in `axes`; whoever has
+/// a choice takes from the nearest copy, so that nothing that is there already is sent. O(members).
+MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_segments(const MeshValue& mesh, const Coordinates& at,
+                                                                AxisSet axes, const PlacedDim& source,
+                                                                const PlacedDim& target, const SegmentBox& box,
+                                                                const Segments& segments) {
   ExchangePlan plan;
   plan.axes = axes;
   plan.members = mesh.size(axes);
@@ -68,7 +72,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_segments(const MeshValue&
   const std::int64_t target_stride = strides[ExchangePlan::target];
   strides[ExchangePlan::source] *= segments.source_step;
   strides[ExchangePlan::target] *= segments.target_step;
-  const AxisSet copies = axes - set_of(source.axes);  // processors that differ along these hold the same part of the source
+  const AxisSet copies =
+      axes - set_of(source.axes);  // processors that differ along these hold the same part of the source
 
   // Calls f(offset in the target, offset in the source, length) for what the member `to` takes from `from`.
   const auto each_common = [&](const Coordinates& from, const Coordinates& to, const auto& f) {
@@ -107,10 +112,16 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_segments(const MeshValue&
   for (std::int64_t member = 0; member < plan.members; ++member) {
     const Coordinates other = mesh.member(at, axes, member);
     if (member == position) {
-      each_common(at, at, [&](std::int64_t to, std::int64_t from, std::int64_t length) { plan.kept.push_back({from, to, length}); });
+      each_common(at, at, [&](std::int64_t to, std::int64_t from, std::int64_t length) {
+        plan.kept.push_back({from, to, length});
+      });
     } else {
-      each_common(at, other, [&](std::int64_t, std::int64_t from, std::int64_t length) { plan.sent.push_back({member, from, length}); });
-      each_common(other, at, [&](std::int64_t to, std::int64_t, std::int64_t length) { plan.received.push_back({member, to, length}); });
+      each_common(at, other, [&](std::int64_t, std::int64_t from, std::int64_t length) {
+        plan.sent.push_back({member, from, length});
+      });
+      each_common(other, at, [&](std::int64_t to, std::int64_t, std::int64_t length) {
+        plan.received.push_back({member, to, length});
+      });
     }
     plan.communicates = plan.communicates || length_from(other, other) < length_of(other);
   }

@@ -14,11 +14,11 @@ inline namespace v0 {
 /// A dim name and all that the step does with it. Sets of dims are bits: bit i is dim i of the survey.
 struct SurveyedDim {
   Name name;
-  std::int64_t divisor = 0;                ///< greatest common divisor of all extents of the name: what an axis must divide
-  InlineVector<std::int64_t, 8> extents;   ///< the different ones, the first eight
-  DimSet meets = 0;                        ///< dims of the same tensors and operations: no axis may split both
-  DimSet follows = 0;                      ///< dims that, split over a common axis, must be split over all the same axes
-  const char* whole = nullptr;             ///< the operation that needs the dim unsplit, if there is one
+  std::int64_t divisor = 0;  ///< greatest common divisor of all extents of the name: what an axis must divide
+  InlineVector<std::int64_t, 8> extents;  ///< the different ones, the first eight
+  DimSet meets = 0;                       ///< dims of the same tensors and operations: no axis may split both
+  DimSet follows = 0;                     ///< dims that, split over a common axis, must be split over all the same axes
+  const char* whole = nullptr;            ///< the operation that needs the dim unsplit, if there is one
 };
 
 /// Dims that occur together, and where they did first.
@@ -49,8 +49,9 @@ struct SurveyedWork {
   return a;
 }
 
-/// Filled by operations while a dry run without rules has one (`Backend::survey`). It holds what decides legality, completely; and
-/// as much of products and memory as fits, which lower bounds are made of: what does not fit only weakens them.
+/// Filled by operations while a dry run without rules has one (`Backend::survey`). It holds what decides legality,
+/// completely; and as much of products and memory as fits, which lower bounds are made of: what does not fit only
+/// weakens them.
 class Survey {
  public:
   InlineVector<SurveyedDim, max_surveyed_dims> dims;
@@ -68,9 +69,10 @@ class Survey {
     return -1;
   }
 
-  /// The dims of one tensor, or of all operands of an operation. No axis may split two of them, save those of a pair in `alike`, which
-  /// may be split alike: the input and the output of a window.
-  MTF_NOINLINE constexpr void meet(const char* operation, const ShapeValue& shape, std::span<const DimPair> alike = {}) {
+  /// The dims of one tensor, or of all operands of an operation. No axis may split two of them, save those of a pair in
+  /// `alike`, which may be split alike: the input and the output of a window.
+  MTF_NOINLINE constexpr void meet(const char* operation, const ShapeValue& shape,
+                                   std::span<const DimPair> alike = {}) {
     const DimSet set = note(shape);
     if (alike.empty() && have_met(set)) return;
     for (int i = 0; i < dims.size(); ++i) {
@@ -94,7 +96,8 @@ class Survey {
     if (at >= 0 && dims[at].whole == nullptr) dims[at].whole = operation;
   }
   /// A product of two arrays of a type: multiply-adds, and the bytes of each of the three arrays.
-  MTF_NOINLINE constexpr void contract(std::int64_t work, ElementType type, const Placement& c, const Placement& a, const Placement& b) {
+  MTF_NOINLINE constexpr void contract(std::int64_t work, ElementType type, const Placement& c, const Placement& a,
+                                       const Placement& b) {
     const DimSet in_c = set_of(c);
     const DimSet in_a = set_of(a);
     const DimSet in_b = set_of(b);
@@ -112,9 +115,7 @@ class Survey {
   constexpr void keep(const Placement& variable, ElementType type) {
     add(persistent, set_of(variable), type, variable.size() * bytes_of(type));
   }
-  [[nodiscard]] constexpr DimSet set_of(const Placement& placed) {
-    return note(placed.shape());
-  }
+  [[nodiscard]] constexpr DimSet set_of(const Placement& placed) { return note(placed.shape()); }
 
   /// The operation in which two dims met first; empty if the list of meetings was full by then.
   [[nodiscard]] constexpr const char* where_met(int a, int b) const {

@@ -13,7 +13,8 @@ struct AxisSpeed {
   double bytes_per_second = 1e10;  ///< that a rank sends
 
   constexpr AxisSpeed() = default;
-  constexpr AxisSpeed(std::string_view text, double seconds, double bandwidth) : latency(seconds), bytes_per_second(bandwidth) {
+  constexpr AxisSpeed(std::string_view text, double seconds, double bandwidth)
+      : latency(seconds), bytes_per_second(bandwidth) {
     for (const char c : text) {
       if (!name.full()) name.push_back(c);
     }
@@ -21,14 +22,15 @@ struct AxisSpeed {
   [[nodiscard]] constexpr std::string_view text() const { return {name.items, static_cast<std::size_t>(name.size())}; }
 };
 
-/// The speed of one rank, and of the network between ranks. `bench/calibrate` measures one and io/machine.hpp reads it; what is
-/// here without that is a first guess, a core of a server in a fast network.
+/// The speed of one rank, and of the network between ranks. `bench/calibrate` measures one and io/machine.hpp reads it;
+/// what is here without that is a first guess, a core of a server in a fast network.
 struct Machine {
-  double float_multiply_adds_per_second = 3e10;  ///< of matrix products; also those of bfloat16, which are made in float
+  double float_multiply_adds_per_second =
+      3e10;  ///< of matrix products; also those of bfloat16, which are made in float
   double double_multiply_adds_per_second = 1.5e10;
-  double bytes_per_second = 1e10;      ///< of local memory: read and written by element-wise work
-  double seconds_per_operation = 1e-6; ///< to start one plan: planning, memory, launch
-  AxisSpeed any_axis{};                ///< of axes that `axes` does not name
+  double bytes_per_second = 1e10;       ///< of local memory: read and written by element-wise work
+  double seconds_per_operation = 1e-6;  ///< to start one plan: planning, memory, launch
+  AxisSpeed any_axis{};                 ///< of axes that `axes` does not name
   InlineVector<AxisSpeed, max_axes> axes{};
 
   [[nodiscard]] constexpr const AxisSpeed& axis(std::string_view name) const {
@@ -39,12 +41,13 @@ struct Machine {
   }
   /// Of matrix products of elements of a type. Integers, which BLAS does not know, are taken for double.
   [[nodiscard]] constexpr double multiply_adds_per_second(ElementType type) const {
-    return type == ElementType::float32 || type == ElementType::bfloat16 ? float_multiply_adds_per_second : double_multiply_adds_per_second;
+    return type == ElementType::float32 || type == ElementType::bfloat16 ? float_multiply_adds_per_second
+                                                                         : double_multiply_adds_per_second;
   }
 };
 
-/// Seconds by what they are spent on. Parts may overlap or not, which the model does not know: the time lies between the largest
-/// part and the sum.
+/// Seconds by what they are spent on. Parts may overlap or not, which the model does not know: the time lies between
+/// the largest part and the sum.
 struct Time {
   double contractions = 0;              ///< matrix products, their launches included
   double local = 0;                     ///< other local work, bound by memory, launches included
@@ -80,13 +83,15 @@ namespace detail {
 
 /// Seconds that a program of this cost takes on a rank of the machine. O(entries of the cost).
 ///
-/// Products take their multiply-adds over the machine's rate for their element type, other work the bytes of its slices over the rate of
-/// memory, each plan a launch. A collective among p takes alpha ceil(log2 p) + bytes / beta, with the least bytes that a rank sends, as wire_elements has
-/// them (lower bounds of the alpha-beta model: Chan et al., Collective communication: theory, practice, and experience, 2007).
+/// Products take their multiply-adds over the machine's rate for their element type, other work the bytes of its slices
+/// over the rate of memory, each plan a launch. A collective among p takes alpha ceil(log2 p) + bytes / beta, with the
+/// least bytes that a rank sends, as wire_elements has them (lower bounds of the alpha-beta model: Chan et al.,
+/// Collective communication: theory, practice, and experience, 2007).
 ///
-/// A group along several axes is taken as one flat group of all its members, which is how MPI sees it: every message has the largest latency and
-/// the smallest bandwidth of those axes. The seconds count for the axis of the smallest bandwidth. (A hierarchy of collectives, each along one
-/// axis, would move less over the slow one, but this library does not build one.) Axes of size 1 take no part.
+/// A group along several axes is taken as one flat group of all its members, which is how MPI sees it: every message
+/// has the largest latency and the smallest bandwidth of those axes. The seconds count for the axis of the smallest
+/// bandwidth. (A hierarchy of collectives, each along one axis, would move less over the slow one, but this library
+/// does not build one.) Axes of size 1 take no part.
 MTF_NOINLINE [[nodiscard]] constexpr Time estimate(const Cost& cost, const Machine& machine) {
   Time time;
   std::int64_t products = 0;
@@ -97,7 +102,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Time estimate(const Cost& cost, const Machi
   time.contractions += static_cast<double>(products) * machine.seconds_per_operation;
   for (const WorkCost& work : cost.work_costs) {
     if (work.name == contraction_name) continue;
-    time.local += static_cast<double>(work.bytes) / machine.bytes_per_second + static_cast<double>(work.count) * machine.seconds_per_operation;
+    time.local += static_cast<double>(work.bytes) / machine.bytes_per_second +
+                  static_cast<double>(work.count) * machine.seconds_per_operation;
   }
   for (int axis = 0; axis < cost.mesh.size(); ++axis) time.axes.push_back(0);
   for (const CollectiveCost& collective : cost.collective_costs) {
@@ -113,7 +119,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Time estimate(const Cost& cost, const Machi
       bytes_per_second = speed.bytes_per_second;
     }
     if (slowest < 0) continue;
-    const auto messages = static_cast<double>(collective.count * detail::message_steps(collective.collective, cost.members(collective.axes)));
+    const auto messages = static_cast<double>(
+        collective.count * detail::message_steps(collective.collective, cost.members(collective.axes)));
     time.axes[slowest] += messages * latency + collective.wire_bytes / bytes_per_second;
   }
   return time;

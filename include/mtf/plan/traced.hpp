@@ -1,4 +1,5 @@
-// What a trace keeps beside its records: the dims of matrix products and lookups, and the kinds of tensors that occurred.
+// What a trace keeps beside its records: the dims of matrix products and lookups, and the kinds of tensors that
+// occurred.
 #pragma once
 
 #include <mtf/core/placement.hpp>
@@ -7,12 +8,12 @@
 namespace mtf {
 inline namespace v0 {
 
-/// Where a dim of a product of two operands occurs: in both and the result, in the first and the result, in the second and the result,
-/// in both operands only.
+/// Where a dim of a product of two operands occurs: in both and the result, in the first and the result, in the second
+/// and the result, in both operands only.
 enum class ProductGroup : std::uint8_t { batch, first, second, summed };
 
-/// A product of two operands with the dims of their union, or a lookup of rows (`gather` and its gradient), as if it were the product with a
-/// one-hot matrix.
+/// A product of two operands with the dims of their union, or a lookup of rows (`gather` and its gradient), as if it
+/// were the product with a one-hot matrix.
 struct TracedProduct {
   struct Dim {
     PlacedDim dim;
@@ -55,7 +56,8 @@ struct TracedProduct {
 };
 
 /// The product of a and b with the dims of c.
-MTF_COLD [[nodiscard]] constexpr TracedProduct traced_product(const Placement& c, const Placement& a, const Placement& b) {
+MTF_COLD [[nodiscard]] constexpr TracedProduct traced_product(const Placement& c, const Placement& a,
+                                                              const Placement& b) {
   TracedProduct result;
   for (const Placement* operand : {&a, &b}) {
     for (const PlacedDim& dim : operand->dims) {
@@ -66,7 +68,8 @@ MTF_COLD [[nodiscard]] constexpr TracedProduct traced_product(const Placement& c
       const bool kept = c.find(dim.name) >= 0;
       TracedProduct::Dim each;
       each.dim = dim;
-      each.group = both ? (kept ? ProductGroup::batch : ProductGroup::summed) : (operand == &a ? ProductGroup::first : ProductGroup::second);
+      each.group = both ? (kept ? ProductGroup::batch : ProductGroup::summed)
+                        : (operand == &a ? ProductGroup::first : ProductGroup::second);
       result.dims.push_back(each);
     }
   }

@@ -6,8 +6,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// What a window meets beyond the first and last index: `same` pads with zeros so that the output has ceil(input / stride) indices,
-/// `valid` pads nothing.
+/// What a window meets beyond the first and last index: `same` pads with zeros so that the output has ceil(input /
+/// stride) indices, `valid` pads nothing.
 enum class Padding : std::uint8_t { same, valid };
 
 inline constexpr int max_windows = 3;  ///< dims along which the windows of one operation slide
@@ -31,13 +31,14 @@ struct Window {
   if (padding == Padding::same) return (input + window.stride - 1) / window.stride;
   return input < window.span() ? 0 : (input - window.span()) / window.stride + 1;
 }
-/// The least input for this many outputs under `valid`; the greatest, a multiple of the stride, under `same`: extents of a transposed
-/// convolution.
+/// The least input for this many outputs under `valid`; the greatest, a multiple of the stride, under `same`: extents
+/// of a transposed convolution.
 [[nodiscard]] constexpr std::int64_t input_extent(std::int64_t output, const Window& window, Padding padding) {
   return padding == Padding::same ? output * window.stride : window.reach(output);
 }
 /// Padding before the first index: half of what is missing, the smaller half if that is odd.
-[[nodiscard]] constexpr std::int64_t padding_before(std::int64_t input, std::int64_t output, const Window& window, Padding padding) {
+[[nodiscard]] constexpr std::int64_t padding_before(std::int64_t input, std::int64_t output, const Window& window,
+                                                    Padding padding) {
   const std::int64_t missing = window.reach(output) - input;
   return padding == Padding::same && missing > 0 ? missing / 2 : 0;
 }
@@ -51,15 +52,16 @@ struct SlidingDim {
   std::int64_t stride = 1;    ///< elements from one index to the next
 };
 
-/// patches[row, column] = array[...]: one row for every output position, one column for every element of its window, 0 in the padding.
-/// Rows `begin` to `begin + count` of all.
+/// patches[row, column] = array[...]: one row for every output position, one column for every element of its window, 0
+/// in the padding. Rows `begin` to `begin + count` of all.
 struct PatchesPlan {
   static constexpr const char* name = "patches";
   struct Part {
     std::int64_t extent = 1;
     std::int64_t stride = 0;  ///< in the array, of a dim that no window slides along
     int slides = -1;          ///< position in `sliding`, or -1
-    std::int64_t unit = 1;    ///< of the innermost column, if a window slides along it: elements of an index, which follow each other
+    std::int64_t unit =
+        1;  ///< of the innermost column, if a window slides along it: elements of an index, which follow each other
   };
   InlineVector<SlidingDim, max_windows> sliding;
   InlineVector<Part, max_union_rank> rows;     ///< outermost first; the dims that windows slide along are the last
@@ -92,13 +94,14 @@ struct AddPatchesPlan : PatchesPlan {
   [[nodiscard]] constexpr std::int64_t work() const { return count * width(); }
 };
 
-/// The gradient of pooling, an element of the array at a time: dx = sum over the windows that see it of dy, of those only where y equals x
-/// if `ties`. Loops: array, then outputs; an output's stride in a sliding dim is that of the output, not of its window.
+/// The gradient of pooling, an element of the array at a time: dx = sum over the windows that see it of dy, of those
+/// only where y equals x if `ties`. Loops: array, then outputs; an output's stride in a sliding dim is that of the
+/// output, not of its window.
 struct PoolGradientPlan {
   static constexpr const char* name = "pool_gradient";
   struct Sliding {
-    int dim = 0;              ///< of the loop
-    std::int64_t begin = 0;   ///< index at which the window of output 0 begins
+    int dim = 0;             ///< of the loop
+    std::int64_t begin = 0;  ///< index at which the window of output 0 begins
     std::int64_t step = 1;
     std::int64_t size = 1;
     std::int64_t outputs = 1;

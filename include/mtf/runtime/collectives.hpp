@@ -19,8 +19,8 @@ struct Group {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
-  std::string name;          ///< the axes, for errors
-  bool equal_sums = true;    ///< MPI_Allreduce gave every member the same bits when the group was made
+  std::string name;        ///< the axes, for errors
+  bool equal_sums = true;  ///< MPI_Allreduce gave every member the same bits when the group was made
 };
 
 /// Largest count handed to one MPI call; more is cut into chunks. Tests lower it.
@@ -44,7 +44,10 @@ void combine_extreme(void* in, void* inout, int* count, MPI_Datatype*) {
 class Operations {
  public:
   static MPI_Op of(Combine combine, ElementType type) {
-    const int kind = type == ElementType::float32 ? 0 : type == ElementType::float64 ? 1 : type == ElementType::bfloat16 ? 2 : -1;
+    const int kind = type == ElementType::float32    ? 0
+                     : type == ElementType::float64  ? 1
+                     : type == ElementType::bfloat16 ? 2
+                                                     : -1;
     switch (combine) {
       // A sum of bools is one whose terms are false but for one rank's: programs cannot count with them.
       case Combine::sum: return type == ElementType::boolean ? MPI_LOR : MPI_SUM;
@@ -114,19 +117,22 @@ inline void check(int code, const char* what, const Group& group) {
 }
 
 [[nodiscard]] inline char* at(void* data, std::int64_t bytes) { return static_cast<char*>(data) + bytes; }
-[[nodiscard]] inline const char* at(const void* data, std::int64_t bytes) { return static_cast<const char*>(data) + bytes; }
+[[nodiscard]] inline const char* at(const void* data, std::int64_t bytes) {
+  return static_cast<const char*>(data) + bytes;
+}
 
 }  // namespace detail
 
 /// Each returns how many MPI calls it took. Counts are elements of this rank's buffer unless said otherwise.
 namespace collectives {
 
-inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type, Combine combine);
+inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type,
+                          Combine combine);
 inline int all_gather(const Group& group, const void* in, void* out, std::int64_t in_count, ElementType type);
 inline int all_to_all(const Group& group, const void* in, void* out, std::int64_t count, ElementType type);
 
-/// in: [group.size, out_count]; out: the own part of the sum. Each part is sent to its owner, who adds in float in the order of the
-/// ranks and rounds once: MPI would round at every hop, and has no bfloat16.
+/// in: [group.size, out_count]; out: the own part of the sum. Each part is sent to its owner, who adds in float in the
+/// order of the ranks and rounds once: MPI would round at every hop, and has no bfloat16.
 inline int reduce_scatter_bfloat16(const Group& group, const void* in, void* out, std::int64_t out_count) {
   static thread_local std::vector<bfloat16> parts;  // kept: a training step allocates nothing
   parts.resize(static_cast<std::size_t>(out_count * group.size));
@@ -152,8 +158,8 @@ inline int all_reduce_bfloat16(const Group& group, void* data, std::int64_t coun
   return calls;
 }
 
-/// In place. Every member receives the same bits: by MPI_Allreduce where it was seen to do so, else by a reduce-scatter of
-/// the part that divides evenly and an allgather, which leaves no room for different orders of summation.
+/// In place. Every member receives the same bits: by MPI_Allreduce where it was seen to do so, else by a reduce-scatter
+/// of the part that divides evenly and an allgather, which leaves no room for different orders of summation.
 inline int all_reduce(const Group& group, void* data, std::int64_t count, ElementType type, Combine combine) {
   if (group.size == 1 || count == 0) return 0;
   if (type == ElementType::bfloat16 && combine == Combine::sum) return all_reduce_bfloat16(group, data, count);
@@ -179,12 +185,15 @@ inline int all_reduce(const Group& group, void* data, std::int64_t count, Elemen
 }
 
 /// in: [group.size, out_count]; out: the own part, combined.
-inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type, Combine combine) {
-  if (type == ElementType::bfloat16 && combine == Combine::sum) return reduce_scatter_bfloat16(group, in, out, out_count);
+inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type,
+                          Combine combine) {
+  if (type == ElementType::bfloat16 && combine == Combine::sum)
+    return reduce_scatter_bfloat16(group, in, out, out_count);
   const std::int64_t width = bytes_of(type);
   const MPI_Op operation = detail::Operations::of(combine, type);
   if (out_count <= mpi_count_limit) {
-    detail::check(MPI_Reduce_scatter_block(in, out, static_cast<int>(out_count), detail::datatype_of(type), operation, group.comm),
+    detail::check(MPI_Reduce_scatter_block(in, out, static_cast<int>(out_count), detail::datatype_of(type), operation,
+                                           group.comm),
                   "MPI_Reduce_scatter_block", group);
     return 1;
   }
@@ -192,8 +201,8 @@ inline int reduce_scatter(const Group& group, const void* in, void* out, std::in
   for (int root = 0; root < group.size; ++root) {
     for (std::int64_t done = 0; done < out_count; done += mpi_count_limit, ++calls) {
       const auto chunk = static_cast<int>(std::min(mpi_count_limit, out_count - done));
-      detail::check(MPI_Reduce(detail::at(in, (root * out_count + done) * width), detail::at(out, done * width), chunk, detail::datatype_of(type),
-                               operation, root, group.comm),
+      detail::check(MPI_Reduce(detail::at(in, (root * out_count + done) * width), detail::at(out, done * width), chunk,
+                               detail::datatype_of(type), operation, root, group.comm),
                     "MPI_Reduce", group);
     }
   }
@@ -203,14 +212,16 @@ inline int reduce_scatter(const Group& group, const void* in, void* out, std::in
 /// out: [group.size, in_count], in the order of the members.
 inline int all_gather(const Group& group, const void* in, void* out, std::int64_t in_count, ElementType type) {
   const detail::LargeType large(in_count, detail::datatype_of(type));
-  detail::check(MPI_Allgather(in, large.count(), large.type(), out, large.count(), large.type(), group.comm), "MPI_Allgather", group);
+  detail::check(MPI_Allgather(in, large.count(), large.type(), out, large.count(), large.type(), group.comm),
+                "MPI_Allgather", group);
   return 1;
 }
 
 /// in, out: [group.size, count / group.size]; part i goes to member i.
 inline int all_to_all(const Group& group, const void* in, void* out, std::int64_t count, ElementType type) {
   const detail::LargeType large(count / group.size, detail::datatype_of(type));
-  detail::check(MPI_Alltoall(in, large.count(), large.type(), out, large.count(), large.type(), group.comm), "MPI_Alltoall", group);
+  detail::check(MPI_Alltoall(in, large.count(), large.type(), out, large.count(), large.type(), group.comm),
+                "MPI_Alltoall", group);
   return 1;
 }
 
@@ -222,7 +233,8 @@ inline int broadcast(const Group& group, void* data, std::int64_t count, Element
 }
 
 /// out = the buffer of the member `distance` before; zeros where there is none and the shift does not wrap.
-inline int shift(const Group& group, const void* in, void* out, std::int64_t count, ElementType type, std::int64_t distance, bool wraps) {
+inline int shift(const Group& group, const void* in, void* out, std::int64_t count, ElementType type,
+                 std::int64_t distance, bool wraps) {
   const auto neighbour = [&](std::int64_t position) {
     const std::int64_t size = group.size;
     if (wraps) return static_cast<int>(((position % size) + size) % size);
@@ -232,15 +244,16 @@ inline int shift(const Group& group, const void* in, void* out, std::int64_t cou
   const int from = neighbour(group.rank - distance);
   const detail::LargeType large(count, detail::datatype_of(type));
   if (from == MPI_PROC_NULL) std::fill_n(static_cast<char*>(out), count * bytes_of(type), char{0});
-  detail::check(MPI_Sendrecv(in, large.count(), large.type(), to, 0, out, large.count(), large.type(), from, 0, group.comm, MPI_STATUS_IGNORE),
+  detail::check(MPI_Sendrecv(in, large.count(), large.type(), to, 0, out, large.count(), large.type(), from, 0,
+                             group.comm, MPI_STATUS_IGNORE),
                 "MPI_Sendrecv", group);
   return 1;
 }
 
-/// in, out: for every member the elements that go to it, that come from it, one after the other. Members that have nothing for each
-/// other exchange no message.
-inline int exchange(const Group& group, const void* in, void* out, std::span<const std::int64_t> sent, std::span<const std::int64_t> received,
-                    ElementType type) {
+/// in, out: for every member the elements that go to it, that come from it, one after the other. Members that have
+/// nothing for each other exchange no message.
+inline int exchange(const Group& group, const void* in, void* out, std::span<const std::int64_t> sent,
+                    std::span<const std::int64_t> received, ElementType type) {
   const std::int64_t width = bytes_of(type);
   RecycledVector<MPI_Request> requests;
   // Calls start(member, offset, count) for every message; two members cut what they send each other alike.
@@ -255,14 +268,17 @@ inline int exchange(const Group& group, const void* in, void* out, std::span<con
     }
   };
   each_message(received, [&](int member, std::int64_t at, int count) {
-    detail::check(MPI_Irecv(detail::at(out, at * width), count, detail::datatype_of(type), member, 0, group.comm, &requests.emplace_back()), "MPI_Irecv",
-                  group);
+    detail::check(MPI_Irecv(detail::at(out, at * width), count, detail::datatype_of(type), member, 0, group.comm,
+                            &requests.emplace_back()),
+                  "MPI_Irecv", group);
   });
   each_message(sent, [&](int member, std::int64_t at, int count) {
-    detail::check(MPI_Isend(detail::at(in, at * width), count, detail::datatype_of(type), member, 0, group.comm, &requests.emplace_back()), "MPI_Isend",
-                  group);
+    detail::check(MPI_Isend(detail::at(in, at * width), count, detail::datatype_of(type), member, 0, group.comm,
+                            &requests.emplace_back()),
+                  "MPI_Isend", group);
   });
-  detail::check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall", group);
+  detail::check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall",
+                group);
   return static_cast<int>(requests.size());
 }
 

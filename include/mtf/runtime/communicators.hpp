@@ -22,8 +22,9 @@ class Communicators {
     int size = 0;
     detail::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
     if (size != mesh.size()) {
-      throw std::invalid_argument("mtf: World: the communicator has " + std::to_string(size) + " ranks, the mesh " + describe_axes(mesh.all(), true) +
-                                  " has " + std::to_string(mesh.size()) + " processors; start as many ranks as the product of the axis sizes");
+      throw std::invalid_argument("mtf: World: the communicator has " + std::to_string(size) + " ranks, the mesh " +
+                                  describe_axes(mesh.all(), true) + " has " + std::to_string(mesh.size()) +
+                                  " processors; start as many ranks as the product of the axis sizes");
     }
     detail::check_mpi(MPI_Comm_dup(comm, &world_.comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(world_.comm, MPI_ERRORS_RETURN);
@@ -76,8 +77,8 @@ class Communicators {
     return group;
   }
 
-  /// Whether MPI_Allreduce gives all members the same bits, tried on sizes that take different algorithms in the MPIs we
-  /// know. Replicas must be bitwise equal, or they drift apart over thousands of steps.
+  /// Whether MPI_Allreduce gives all members the same bits, tried on sizes that take different algorithms in the MPIs
+  /// we know. Replicas must be bitwise equal, or they drift apart over thousands of steps.
   MTF_COLD static bool sums_are_equal(const Group& group) {
     if (group.size <= 2) return true;  // one addition, which commutes
     for (const int count : {1, 1000, 40000}) {
@@ -87,10 +88,12 @@ class Communicators {
         state = state * 1664525U + 1013904223U;
         x = static_cast<float>(state) * 1e-9F - 2.0F;
       }
-      detail::check(MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, group.comm), "MPI_Allreduce", group);
+      detail::check(MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, group.comm), "MPI_Allreduce",
+                    group);
       std::uint64_t hash = hash_text({reinterpret_cast<const char*>(data.data()), data.size() * sizeof(float)});
       std::uint64_t extremes[2] = {hash, ~hash};
-      detail::check(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "MPI_Allreduce", group);
+      detail::check(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "MPI_Allreduce",
+                    group);
       if (extremes[0] != ~extremes[1]) return false;
     }
     return true;

@@ -15,12 +15,12 @@ inline namespace v0 {
 struct CollectiveTotals {
   Collective collective{};
   AxisSet axes;
-  std::int64_t count = 0;      ///< logical collectives
-  std::int64_t elements = 0;   ///< payload of this rank, see CollectivePlan
-  std::int64_t bytes = 0;      ///< the same in bytes
+  std::int64_t count = 0;     ///< logical collectives
+  std::int64_t elements = 0;  ///< payload of this rank, see CollectivePlan
+  std::int64_t bytes = 0;     ///< the same in bytes
   std::int64_t mpi_calls = 0;
-  double wire_bytes = 0;       ///< bytes a rank sends at least: 2(p-1)/p n for an allreduce, (p-1)/p n for the others,
-                               ///< what it sends in an exchange
+  double wire_bytes = 0;  ///< bytes a rank sends at least: 2(p-1)/p n for an allreduce, (p-1)/p n for the others,
+                          ///< what it sends in an exchange
 };
 
 class Counters {
@@ -33,7 +33,8 @@ class Counters {
     totals.bytes += bytes;
     totals.mpi_calls += mpi_calls;
     totals.wire_bytes += wire_elements(plan, group_size) * static_cast<double>(bytes_of(plan.type));
-    for (const std::int64_t part : {static_cast<std::int64_t>(plan.collective), static_cast<std::int64_t>(plan.axes.bits), plan.count}) {
+    for (const std::int64_t part :
+         {static_cast<std::int64_t>(plan.collective), static_cast<std::int64_t>(plan.axes.bits), plan.count}) {
       sequence_ = hash_text({reinterpret_cast<const char*>(&part), sizeof part}, sequence_);
     }
   }

@@ -7,10 +7,10 @@
 #ifndef MPICH_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX 1
 #endif
-#include <mpi.h>
-
 #include <stdexcept>
 #include <string>
+
+#include <mpi.h>
 
 #include <mtf/core/element.hpp>
 

@@ -25,9 +25,10 @@ struct ProcessPlace {
 
 /// The place of this rank.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME ProcessPlace this_process(int threads);
-/// What the places of all ranks mean, in a line for each finding: ranks, hosts, threads and cores; then warnings that start "mtf: warning:",
-/// of ranks bound to one and the same core, and of hosts with more threads than cores.
-MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe_processes(const ProcessPlace* places, int count, const char* space);
+/// What the places of all ranks mean, in a line for each finding: ranks, hosts, threads and cores; then warnings that
+/// start "mtf: warning:", of ranks bound to one and the same core, and of hosts with more threads than cores.
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe_processes(const ProcessPlace* places, int count,
+                                                                   const char* space);
 /// The same for the ranks of a communicator. Collective; the text is that of rank 0's view, equal on all ranks.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe_processes(MPI_Comm comm, int threads, const char* space);
 
@@ -74,18 +75,19 @@ std::string describe_processes(const ProcessPlace* places, int count, const char
       free = free && places[j].cores > 1;
       for (int k = i; k < j; ++k) {
         if (!same_host(j, k) || places[k].core < 0 || places[k].core != places[j].core) continue;
-        warnings += std::string("mtf: warning: ranks ") + std::to_string(k) + " and " + std::to_string(j) + " on " + places[i].host +
-                    " are both bound to core " + std::to_string(places[j].core) + " and take turns; change the binding of mpiexec\n";
+        warnings += std::string("mtf: warning: ranks ") + std::to_string(k) + " and " + std::to_string(j) + " on " +
+                    places[i].host + " are both bound to core " + std::to_string(places[j].core) +
+                    " and take turns; change the binding of mpiexec\n";
         break;
       }
     }
     if (free && threads > cores) {
-      warnings += std::string("mtf: warning: ") + places[i].host + " runs " + std::to_string(threads) + " threads on " + counted(cores, "core") +
-                  "; start fewer ranks, or fewer threads a rank\n";
+      warnings += std::string("mtf: warning: ") + places[i].host + " runs " + std::to_string(threads) + " threads on " +
+                  counted(cores, "core") + "; start fewer ranks, or fewer threads a rank\n";
     }
   }
-  std::string text = counted(count, "rank") + " on " + counted(hosts, "host") + ", " + (most_threads > 1 ? "up to " : "") +
-                     counted(most_threads, "thread") + " each (" + space + ")";
+  std::string text = counted(count, "rank") + " on " + counted(hosts, "host") + ", " +
+                     (most_threads > 1 ? "up to " : "") + counted(most_threads, "thread") + " each (" + space + ")";
   if (count > 0 && places[0].cores > 0) text += ", rank 0 on " + counted(places[0].cores, "core");
   return text + "\n" + warnings;
 }

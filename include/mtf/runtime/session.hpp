@@ -90,8 +90,8 @@ void let_rank_zero_speak() {
 
 }  // namespace detail
 
-/// Runs `program()` between the start and the end of MPI and Kokkos. Either that the host program has already started is
-/// adopted and not ended. Returns program's int, or 0.
+/// Runs `program()` between the start and the end of MPI and Kokkos. Either that the host program has already started
+/// is adopted and not ended. Returns program's int, or 0.
 ///
 /// An exception that leaves `program` ends the whole job within seconds: one line with rank, coordinates and message on
 /// stderr, then MPI_Abort. No rank waits for one that failed.

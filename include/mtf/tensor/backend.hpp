@@ -23,10 +23,11 @@ class Node;
 ///
 /// * full: `pending` and `scattered` are empty, the block is the slice;
 /// * pending(set): the block is this rank's partial sum; the value is the sum over the set;
-/// * scattered(set): summed, but of the local array seen as [outer, parts, inner] the block holds [outer, 1, inner], the
-///   part of this rank's position along the set.
+/// * scattered(set): summed, but of the local array seen as [outer, parts, inner] the block holds [outer, 1, inner],
+///   the part of this rank's position along the set.
 ///
-/// Partial sums of bfloat16 are held in float (`wide`) until they are completed, or until someone asks for them as they are.
+/// Partial sums of bfloat16 are held in float (`wide`) until they are completed, or until someone asks for them as they
+/// are.
 struct Block : Counted {
   Backend* backend = nullptr;
   void* data = nullptr;  ///< null in a dry run
@@ -55,8 +56,8 @@ struct CaptureScope {
   const char* operation = "";
 };
 
-/// A dim of which every `count`-th row is there, beginning with `first`: what a microbatch sees of a batch. Random numbers follow
-/// the rows of the whole.
+/// A dim of which every `count`-th row is there, beginning with `first`: what a microbatch sees of a batch. Random
+/// numbers follow the rows of the whole.
 struct StridedRows {
   Name dim;
   std::int64_t extent = 0;  ///< rows that are there
@@ -71,22 +72,22 @@ class Backend {
   PlacementRules rules;     ///< layout and mesh
   Coordinates coordinates;  ///< of this rank
   int references = 0;
-  bool closed = false;     ///< the world has ended
-  bool recording = true;   ///< operations on tensors that need gradients join the graph
+  bool closed = false;    ///< the world has ended
+  bool recording = true;  ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
-  Placements placements;  ///< of all tensors so far
-  PlanMemo plans;         ///< of the operations so far
+  Placements placements;                ///< of all tensors so far
+  PlanMemo plans;                       ///< of the operations so far
   std::int64_t next_pass = 1;           ///< number of the next gradient pass
   std::int64_t next_scope = 1;          ///< number of the next capture scope
   const CaptureScope* scope = nullptr;  ///< the innermost open one; nodes made now belong to it
   const StridedRows* rows = nullptr;    ///< of the microbatch that is running
   const char* replaying = nullptr;      ///< the operation whose gradient calls a function of the user's now
   Survey* survey = nullptr;             ///< of a dry run for a layout search: what operations tell it
-  Node* graveyard = nullptr;  ///< nodes whose last handle is gone, see node.hpp
+  Node* graveyard = nullptr;            ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
-  Activity activity;            ///< whose records the next ones are
-  bool tracing = false;         ///< keep what is done in `records`
-  Records records;  ///< in order, since they were last cleared
+  Activity activity;                       ///< whose records the next ones are
+  bool tracing = false;                    ///< keep what is done in `records`
+  Records records;                         ///< in order, since they were last cleared
   RecycledVector<TracedProduct> products;  ///< those among the records
   RecycledVector<TracedTensor> tensors;    ///< kinds of tensors made meanwhile
 
@@ -99,7 +100,9 @@ class Backend {
   /// Where a tensor of these dims lives; they must have passed `check`.
   [[nodiscard]] constexpr const KeptPlacement& place(const ShapeValue& shape) { return placements.of(rules, shape); }
   /// The same placement, kept.
-  [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) { return placements.keep(rules, placement); }
+  [[nodiscard]] constexpr const KeptPlacement& keep(const Placement& placement) {
+    return placements.keep(rules, placement);
+  }
 
   [[nodiscard]] constexpr bool is_observed() const { return tracing || survey != nullptr; }
   /// A tensor was made.
@@ -125,7 +128,11 @@ class Backend {
         return;
       }
     }
-    tensors.push_back({.placement = placement, .type = type, .operation = activity.operation, .is_gradient = activity.is_gradient, .count = 1});
+    tensors.push_back({.placement = placement,
+                       .type = type,
+                       .operation = activity.operation,
+                       .is_gradient = activity.is_gradient,
+                       .count = 1});
   }
 
   /// An operation begins: the records that follow are its.

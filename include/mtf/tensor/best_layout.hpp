@@ -47,7 +47,8 @@ template <class Options>
   return result;
 }
 template <class MeshType, auto Step, class Options>
-inline constexpr LayoutSpace layout_space = LayoutSpace(surveyed<MeshType, Step>, MeshType::value(), space_options<Options>());
+inline constexpr LayoutSpace layout_space =
+    LayoutSpace(surveyed<MeshType, Step>, MeshType::value(), space_options<Options>());
 
 struct CandidateList {
   InlineVector<Splits, max_best_layout_candidates> layouts;
@@ -66,7 +67,8 @@ struct CandidateList {
   return list;
 }
 template <class MeshType, auto Step, class Options>
-inline constexpr CandidateList candidates = list_candidates(surveyed<MeshType, Step>, layout_space<MeshType, Step, Options>);
+inline constexpr CandidateList candidates =
+    list_candidates(surveyed<MeshType, Step>, layout_space<MeshType, Step, Options>);
 
 template <class Options>
 [[nodiscard]] constexpr double objective_of(const Cost& cost) {
@@ -112,7 +114,8 @@ inline constexpr CandidateBounds candidate_bounds = bound_candidates<MeshType, S
   }
   return best;
 }
-/// The candidates that can still be best once the most promising one is known. What cannot is not instantiated, let alone run.
+/// The candidates that can still be best once the most promising one is known. What cannot is not instantiated, let
+/// alone run.
 template <class MeshType, auto Step, class Options>
 [[nodiscard]] constexpr auto find_contenders() {
   InlineVector<int, max_best_layout_candidates> result;
@@ -132,7 +135,8 @@ inline constexpr auto contenders = find_contenders<MeshType, Step, Options>();
 
 struct BestFound {
   Ranking ranking;  ///< of the contenders
-  std::int64_t smallest_peak = std::numeric_limits<std::int64_t>::max();  ///< of all candidates; a lower bound where one was not evaluated
+  std::int64_t smallest_peak =
+      std::numeric_limits<std::int64_t>::max();  ///< of all candidates; a lower bound where one was not evaluated
 };
 template <class MeshType, auto Step, class Options, std::size_t... I>
 [[nodiscard]] constexpr BestFound choose_best(std::index_sequence<I...>) {
@@ -144,14 +148,15 @@ template <class MeshType, auto Step, class Options, std::size_t... I>
   const auto meet = [&](int number, const Evaluation& value) {
     if (value.memory < best.smallest_peak) best.smallest_peak = value.memory;
     if (value.memory > Options::memory_cap) return;
-    best.ranking.add(ranked(layout_space<MeshType, Step, Options>, candidates<MeshType, Step, Options>.layouts[number], 0, value));
+    best.ranking.add(
+        ranked(layout_space<MeshType, Step, Options>, candidates<MeshType, Step, Options>.layouts[number], 0, value));
   };
   (meet(numbers[I], candidate_value<MeshType, Step, Options, numbers[I]>), ...);
   return best;
 }
 template <class MeshType, auto Step, class Options>
-inline constexpr BestFound best_found =
-    choose_best<MeshType, Step, Options>(std::make_index_sequence<static_cast<std::size_t>(contenders<MeshType, Step, Options>.count)>{});
+inline constexpr BestFound best_found = choose_best<MeshType, Step, Options>(
+    std::make_index_sequence<static_cast<std::size_t>(contenders<MeshType, Step, Options>.count)>{});
 
 /// A layout as a value turned into a type; `Holder::value` is the layout.
 template <class Holder>
@@ -159,11 +164,13 @@ struct LayoutType {
   template <int R, std::size_t... A>
   static consteval auto split(std::index_sequence<A...>) {
     constexpr const Rule& rule = Holder::value.rules[R];
-    return std::type_identity<Split<fixed<rule.dim.text.size() + 1>(rule.dim), fixed<rule.axes[A].text.size() + 1>(rule.axes[A])...>>{};
+    return std::type_identity<
+        Split<fixed<rule.dim.text.size() + 1>(rule.dim), fixed<rule.axes[A].text.size() + 1>(rule.axes[A])...>>{};
   }
   template <int... R>
   static consteval auto all(std::integer_sequence<int, R...>) {
-    return std::type_identity<Layout<typename decltype(split<R>(std::make_index_sequence<static_cast<std::size_t>(Holder::value.rules[R].axes.count)>{}))::type...>>{};
+    return std::type_identity<Layout<typename decltype(split<R>(
+        std::make_index_sequence<static_cast<std::size_t>(Holder::value.rules[R].axes.count)>{}))::type...>>{};
   }
   using type = typename decltype(all(std::make_integer_sequence<int, Holder::value.rules.count>{}))::type;
 };
@@ -172,14 +179,18 @@ struct LayoutType {
 template <class MeshType, auto Step, class Options>
 struct Choice {
   struct Holder {
-    static constexpr LayoutValue value = layout_space<MeshType, Step, Options>.layout(best_found<MeshType, Step, Options>.ranking.layouts[0].splits);
+    static constexpr LayoutValue value =
+        layout_space<MeshType, Step, Options>.layout(best_found<MeshType, Step, Options>.ranking.layouts[0].splits);
   };
-  static constexpr bool is_complete = candidates<MeshType, Step, Options>.complete && !layout_space<MeshType, Step, Options>.overflowed &&
+  static constexpr bool is_complete = candidates<MeshType, Step, Options>.complete &&
+                                      !layout_space<MeshType, Step, Options>.overflowed &&
                                       !surveyed<MeshType, Step>.overflowed;
   static consteval auto select() {
     if constexpr (is_complete) {
-      if constexpr (!best_found<MeshType, Step, Options>.ranking.layouts.empty()) return LayoutType<Holder>{};
-      else return std::type_identity<Layout<>>{};
+      if constexpr (!best_found<MeshType, Step, Options>.ranking.layouts.empty())
+        return LayoutType<Holder>{};
+      else
+        return std::type_identity<Layout<>>{};
     } else {
       return std::type_identity<Layout<>>{};
     }
@@ -206,17 +217,22 @@ struct Choice<MeshType, Step, Options> {
 template <class MeshType>
 struct static_mesh_size {
   static_assert(MeshType::is_static,
-                "mtf: best_layout: the mesh has an axis of dynamic size; give all sizes, or run search_layout(step, mesh) when they are known");
+                "mtf: best_layout: the mesh has an axis of dynamic size; give all sizes, or run search_layout(step, "
+                "mesh) when they are known");
 };
 template <class MeshType, bool AtMost100>
 struct few_legal_layouts {
-  static_assert(AtMost100, "mtf: best_layout: the step has more than 100 legal layouts on this mesh, too many for a compiler; name the dims that may be split in the "
-                           "options (dims = mtf::names(...)), or run search_layout(step, mesh) and paste the layout that it prints");
+  static_assert(
+      AtMost100,
+      "mtf: best_layout: the step has more than 100 legal layouts on this mesh, too many for a compiler; name the dims "
+      "that may be split in the "
+      "options (dims = mtf::names(...)), or run search_layout(step, mesh) and paste the layout that it prints");
 };
 template <std::int64_t MemoryCap, std::int64_t SmallestPeak>
 struct fits_memory {
   static_assert(SmallestPeak <= MemoryCap,
-                "mtf: best_layout: no legal layout of the step keeps its memory under the cap; raise memory_cap, add processors, or let more dims be split");
+                "mtf: best_layout: no legal layout of the step keeps its memory under the cap; raise memory_cap, add "
+                "processors, or let more dims be split");
 };
 
 template <class MeshType, auto Step, class Options>
@@ -228,11 +244,13 @@ struct BestLayout : static_mesh_size<MeshType>,
 
 }  // namespace detail
 
-/// The layout that search_layout finds best for `Step` on `MeshType`, as a type: `using Layout = mtf::best_layout<Mesh, step>;`. `Step` is a
-/// stateless callable that takes a world, such as a constexpr lambda; all extents and sizes are static. The result is an mtf::Layout<mtf::Split<...>...>.
+/// The layout that search_layout finds best for `Step` on `MeshType`, as a type: `using Layout = mtf::best_layout<Mesh,
+/// step>;`. `Step` is a stateless callable that takes a world, such as a constexpr lambda; all extents and sizes are
+/// static. The result is an mtf::Layout<mtf::Split<...>...>.
 ///
-/// One run of the step decides legality; then each candidate that could win is one more run, each a constant expression of its own.
-/// Errors, when compiling: more than 100 legal candidates; nothing fits the memory cap; a mesh of dynamic size; what the step itself does wrong.
+/// One run of the step decides legality; then each candidate that could win is one more run, each a constant expression
+/// of its own. Errors, when compiling: more than 100 legal candidates; nothing fits the memory cap; a mesh of dynamic
+/// size; what the step itself does wrong.
 template <mesh_like MeshType, auto Step, class Options = BestLayoutOptions>
 using best_layout = typename detail::BestLayout<MeshType, Step, Options>::type;
 

@@ -12,7 +12,9 @@ inline namespace v0 {
 class Capture {
  public:
   constexpr Capture(Backend& backend, const char* operation, bool recording)
-      : backend_(&backend), scope_{backend.next_scope++, backend.scope, operation}, recorded_(std::exchange(backend.recording, recording)) {
+      : backend_(&backend),
+        scope_{backend.next_scope++, backend.scope, operation},
+        recorded_(std::exchange(backend.recording, recording)) {
     backend.scope = &scope_;
   }
   Capture(const Capture&) = delete;
@@ -31,8 +33,8 @@ class Capture {
     return inside;
   }
 
-  /// The nodes of the surroundings on which the results depend other than through the inputs: variables and tensors that the
-  /// function refers to.
+  /// The nodes of the surroundings on which the results depend other than through the inputs: variables and tensors
+  /// that the function refers to.
   [[nodiscard]] constexpr RecycledVector<Ref<Node>> references(std::span<const Array> results) const {
     RecycledVector<Node*> inner;
     RecycledVector<Ref<Node>> outer;
@@ -62,7 +64,8 @@ class Capture {
 /// While it lives, a gradient runs code of the user's, which must not make variables: they would be made in every step.
 class Replaying {
  public:
-  constexpr Replaying(Backend& backend, const char* operation) : backend_(&backend), before_(std::exchange(backend.replaying, operation)) {}
+  constexpr Replaying(Backend& backend, const char* operation)
+      : backend_(&backend), before_(std::exchange(backend.replaying, operation)) {}
   Replaying(const Replaying&) = delete;
   Replaying& operator=(const Replaying&) = delete;
   constexpr ~Replaying() { backend_->replaying = before_; }
@@ -76,8 +79,8 @@ class Replaying {
   return node.name.empty() ? std::string("a tensor made outside of it") : quoted(node.name);
 }
 
-/// The joint operation of a function's results. Its node holds no data; each result's node hands its gradient over, and when all
-/// have, `pull` is called once.
+/// The joint operation of a function's results. Its node holds no data; each result's node hands its gradient over, and
+/// when all have, `pull` is called once.
 class JointOperation : public Operation {
  public:
   RecycledVector<Ref<Value>> values;     ///< the function's inputs
@@ -103,7 +106,8 @@ class ResultOperation final : public Operation {
   }
 };
 
-/// Makes `operation`, whose inputs are set, the origin of the results: those that have a node get one in the surroundings.
+/// Makes `operation`, whose inputs are set, the origin of the results: those that have a node get one in the
+/// surroundings.
 MTF_NOINLINE constexpr void join(Backend& backend, JointOperation* operation, std::span<Array> results) {
   const Ref<Node> joint = make_node(backend, backend.place({}), nullptr);
   joint->operation = operation;

@@ -1,9 +1,9 @@
 // Compile-time checks of placements, with messages that name the rule, the dims and the way out.
 //
-// A concept says whether something is legal; generic code can ask it. An operation that finds its concept violated names the
-// reason, `return poisoned(not_placeable<World, Dims...>{})`: a template that exists only to stop the compiler with a
-// sentence, and whose arguments show dims, axes and numbers. It is named in the body of the public function, because every
-// function in between adds lines to what the user reads.
+// A concept says whether something is legal; generic code can ask it. An operation that finds its concept violated
+// names the reason, `return poisoned(not_placeable<World, Dims...>{})`: a template that exists only to stop the
+// compiler with a sentence, and whose arguments show dims, axes and numbers. It is named in the body of the public
+// function, because every function in between adds lines to what the user reads.
 #pragma once
 
 #include <type_traits>
@@ -118,11 +118,12 @@ struct FirstOf {
       constexpr auto axis = fixed<first.axis.text.size() + 1>(first.axis);
       // In the order of their names, so that [a, b] and [b, a] are one mistake and give one message.
       constexpr bool in_order = first.other_dim.text < first.dim.text;
-      return std::type_identity<
-          axis_used_twice<dim_at<in_order ? other : position, Dims...>, dim_at<in_order ? position : other, Dims...>, axis>>{};
+      return std::type_identity<axis_used_twice<dim_at<in_order ? other : position, Dims...>,
+                                                dim_at<in_order ? position : other, Dims...>, axis>>{};
     } else if constexpr (first.fault == Fault::indivisible_extent) {
       constexpr auto axis = fixed<first.axis.text.size() + 1>(first.axis);
-      return std::type_identity<indivisible_extent<dim_at<position, Dims...>, first.extent, first.other_extent, axis>>{};
+      return std::type_identity<
+          indivisible_extent<dim_at<position, Dims...>, first.extent, first.other_extent, axis>>{};
     } else if constexpr (first.fault == Fault::repeated_dim) {
       return std::type_identity<repeated_dim<dim_at<position, Dims...>>>{};
     } else if constexpr (first.fault == Fault::unequal_extents) {

@@ -27,8 +27,9 @@ struct PairPlan {
   ContractionPlan plan;
 };
 
-MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const KeptPlacement& first, const KeptPlacement& second,
-                                                        const KeptPlacement& to, bool may_pack) {
+MTF_NOINLINE [[nodiscard]] constexpr PairPlan plan_pair(Backend& backend, const KeptPlacement& first,
+                                                        const KeptPlacement& second, const KeptPlacement& to,
+                                                        bool may_pack) {
   const auto presum = [&](const Placement& x, const Placement& partner) -> const KeptPlacement& {
     ShapeValue wanted = to.shape();
     for (const PlacedDim& dim : partner.dims) {
@@ -68,7 +69,8 @@ template <class E, class T>
   Ref<Value> c = make_value(engine, *pair.c, element_type_of<T>::value);
   engine.run(pair.plan, out<T>(c), in<T>(a), in<T>(b));
   if (engine.is_observed()) {
-    if (engine.survey != nullptr) engine.survey->contract(pair.plan.work(), element_type_of<T>::value, *pair.c, a->placement, b->placement);
+    if (engine.survey != nullptr)
+      engine.survey->contract(pair.plan.work(), element_type_of<T>::value, *pair.c, a->placement, b->placement);
     if (engine.tracing) engine.trace(*pair.c, a->placement, b->placement);
   }
   return c;
@@ -76,7 +78,8 @@ template <class E, class T>
 
 /// Local contraction of two slices to the dims of `to`; dims of one operand alone are summed first.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second, const KeptPlacement& to) {
+[[nodiscard]] constexpr Ref<Value> contract_pair(E& engine, const Ref<Value>& first, const Ref<Value>& second,
+                                                 const KeptPlacement& to) {
   const PairPlan& pair = engine.plans.template get<PairPlan>(
       PlanKey(first.object->placement.number, second.object->placement.number, to.number, floating<T> ? 1 : 0),
       [&] { return plan_pair(engine, first->placement, second->placement, to, floating<T>); });
@@ -105,7 +108,8 @@ template <class E, class T>
       ShapeValue wanted = to.shape();
       for (int j = i + 1; j < xs.size(); ++j) wanted = unite(wanted, (*xs[j])->placement.shape());
       const KeptPlacement* next = &to;
-      if (i + 1 < xs.size()) next = &engine.keep(mtf::detail::kept_dims(result->placement, (*xs[i])->placement, wanted));
+      if (i + 1 < xs.size())
+        next = &engine.keep(mtf::detail::kept_dims(result->placement, (*xs[i])->placement, wanted));
       result = contract_pair<E, T>(engine, result, *xs[i], *next);
     }
   }
@@ -122,7 +126,8 @@ template <class E, class T>
 
 struct LegalUnion {};
 
-MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const char* name, const Factors& xs, const ShapeValue& shape) {
+MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const char* name, const Factors& xs,
+                                                const ShapeValue& shape) {
   ShapeValue all = shape;
   for (const Ref<Value>* x : xs) {
     for (const PlacedDim& dim : (*x)->placement.dims) {
@@ -135,7 +140,8 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
 }
 
 /// Where the result of an einsum lives, if its operands go together.
-[[nodiscard]] constexpr const KeptPlacement& place_einsum(Backend& backend, const char* name, const Factors& xs, const ShapeValue& shape) {
+[[nodiscard]] constexpr const KeptPlacement& place_einsum(Backend& backend, const char* name, const Factors& xs,
+                                                          const ShapeValue& shape) {
   mtf::detail::require_open(backend, name);
   const KeptPlacement* to = backend.placements.find(shape);
   if (to == nullptr || xs.count > 7) {
@@ -147,7 +153,8 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
 }
 
 /// The dims of `whole` that some factor has.
-[[nodiscard]] constexpr const KeptPlacement& dims_reached(Backend& backend, const KeptPlacement& whole, const Factors& factors) {
+[[nodiscard]] constexpr const KeptPlacement& dims_reached(Backend& backend, const KeptPlacement& whole,
+                                                          const Factors& factors) {
   struct Reached {
     const KeptPlacement* placement;
   };
@@ -162,8 +169,8 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
 
 }  // namespace detail
 
-/// Contraction of complete values to the dims of `to`, all of which some operand has. Local; pending over the axes of the
-/// split dims summed out. More than two operands go pairwise from the left, keeping the dims that are still needed.
+/// Contraction of complete values to the dims of `to`, all of which some operand has. Local; pending over the axes of
+/// the split dims summed out. More than two operands go pairwise from the left, keeping the dims that are still needed.
 template <class E, class T>
 [[nodiscard]] constexpr Ref<Value> contract(E& engine, const detail::Factors& xs, const KeptPlacement& to) {
   if constexpr (std::same_as<T, bfloat16>) {

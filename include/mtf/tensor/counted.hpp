@@ -37,8 +37,8 @@ constexpr void destroy(T* object) {
 
 /// Owning handle of a counted object. `dispose(T*)`, found by argument-dependent lookup, ends the object.
 ///
-/// In constant expressions g++ 12 destroys too often what a conditional operator chose, and a by-value argument as it was before the call:
-/// handles are passed by reference, and chosen by `if`.
+/// In constant expressions g++ 12 destroys too often what a conditional operator chose, and a by-value argument as it
+/// was before the call: handles are passed by reference, and chosen by `if`.
 template <class T>
 class Ref {
  public:
@@ -69,8 +69,8 @@ class Ref {
   constexpr explicit operator bool() const { return object != nullptr; }
   friend constexpr bool operator==(const Ref& a, const Ref& b) { return a.object == b.object; }
 
-  /// The object itself. What every operation does to its operands reads it here: a call is two steps of a constant expression, and
-  /// of those there are a million.
+  /// The object itself. What every operation does to its operands reads it here: a call is two steps of a constant
+  /// expression, and of those there are a million.
   T* object = nullptr;
 };
 

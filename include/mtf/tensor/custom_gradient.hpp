@@ -44,14 +44,18 @@ struct Results<std::tuple<Tensors...>> {
     return std::apply([](const auto&... tensors) { return std::array<Array, size>{tensors.array()...}; }, result);
   }
   static constexpr type of(std::span<const Array> arrays) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) { return type(Tensors(arrays[I])...); }(std::make_index_sequence<size>{});
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return type(Tensors(arrays[I])...);
+    }(std::make_index_sequence<size>{});
   }
 };
 
 /// Calls f with typed tensors made of arrays.
 template <class... Xs, class F>
 constexpr decltype(auto) call_on(const F& f, std::span<const Array> arrays) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) { return f(Xs(arrays[I])...); }(std::index_sequence_for<Xs...>{});
+  return [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+    return f(Xs(arrays[I])...);
+  }(std::index_sequence_for<Xs...>{});
 }
 
 }  // namespace detail
@@ -85,7 +89,9 @@ class CustomGradient final : public JointOperation {
     if constexpr (sizeof...(Xs) == 1) {
       give_back(0, found, sink);
     } else {
-      [&]<std::size_t... I>(std::index_sequence<I...>) { (give_back(I, std::get<I>(found), sink), ...); }(std::index_sequence_for<Xs...>{});
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (give_back(I, std::get<I>(found), sink), ...);
+      }(std::index_sequence_for<Xs...>{});
     }
   }
 
@@ -96,8 +102,8 @@ class CustomGradient final : public JointOperation {
     if constexpr (!std::same_as<X, no_gradient>) {
       const Ref<Value>& value = mtf::detail::array_of(found).value;
       if (!(value->placement == values[input]->placement)) {
-        raise(this->name, "the gradient function returns dims " + describe(value->placement.shape()) + " for input " + std::to_string(input) +
-                              ", whose dims are " + describe(values[input]->placement.shape()));
+        raise(this->name, "the gradient function returns dims " + describe(value->placement.shape()) + " for input " +
+                              std::to_string(input) + ", whose dims are " + describe(values[input]->placement.shape()));
       }
       sink.add(static_cast<int>(input), value);
     }
@@ -111,7 +117,8 @@ namespace detail {
 template <class G, class X>
 inline constexpr bool is_gradient_of = std::same_as<G, no_gradient>;
 template <class World, class T, class... As, class... Bs>
-inline constexpr bool is_gradient_of<Tensor<World, T, As...>, Tensor<World, T, Bs...>> = floating<T> && same_names<DimList<As...>, DimList<Bs...>>;
+inline constexpr bool is_gradient_of<Tensor<World, T, As...>, Tensor<World, T, Bs...>> =
+    floating<T> && same_names<DimList<As...>, DimList<Bs...>>;
 
 template <class Found, class... Xs>
 inline constexpr bool are_gradients_of = false;
@@ -138,26 +145,29 @@ struct ElementsOf<E, Tensor<World, T, Dims...>> {
 };
 template <class E, class... Tensors>
 struct ElementsOf<E, std::tuple<Tensors...>> {
-  static constexpr std::array<const ElementOperations*, sizeof...(Tensors)> value{&element_operations<E, element_of<Tensors>>...};
+  static constexpr std::array<const ElementOperations*, sizeof...(Tensors)> value{
+      &element_operations<E, element_of<Tensors>>...};
 };
 
 /// Whether the results of a function are what its callers below take; names the mistake.
 template <class R>
 constexpr bool check_results() {
   constexpr bool known = Results<R>::known;
-  static_assert(known || std::same_as<R, poisoned>, "mtf: the function given to recompute or custom_gradient must return a tensor or a std::tuple of tensors");
+  static_assert(
+      known || std::same_as<R, poisoned>,
+      "mtf: the function given to recompute or custom_gradient must return a tensor or a std::tuple of tensors");
   return known;
 }
 
 }  // namespace detail
 
-/// f(xs...), whose gradient is the user's: `gradient(dy, y, xs...)` returns dx, or with several xs a std::tuple of them, each a
-/// tensor of the input's element type and dims or `no_gradient{}`. If f returns a std::tuple, dy and y are tuples. f runs once,
-/// now; `gradient`, copied, during gradients(), so capture handles by value. dy may be pending.
+/// f(xs...), whose gradient is the user's: `gradient(dy, y, xs...)` returns dx, or with several xs a std::tuple of
+/// them, each a tensor of the input's element type and dims or `no_gradient{}`. If f returns a std::tuple, dy and y are
+/// tuples. f runs once, now; `gradient`, copied, during gradients(), so capture handles by value. dy may be pending.
 ///
-/// Errors: an f that refers to a variable or another tensor with a gradient that is not among the xs throws with its name (the
-/// gradient function has no way to return its gradient); so does a tensor made inside f that is used outside of it with a
-/// gradient. Communication: that of f and of `gradient`.
+/// Errors: an f that refers to a variable or another tensor with a gradient that is not among the xs throws with its
+/// name (the gradient function has no way to return its gradient); so does a tensor made inside f that is used outside
+/// of it with a gradient. Communication: that of f and of `gradient`.
 template <class F, class G, operand X, operand... Xs>
 constexpr auto custom_gradient(const F& f, const G& gradient, const X& x, const Xs&... xs) {
   if constexpr (any_poisoned<X, Xs...>) {
@@ -174,10 +184,13 @@ constexpr auto custom_gradient(const F& f, const G& gradient, const X& x, const 
         constexpr bool takes = std::invocable<const G&, R, R, detail::plain_t<X>, detail::plain_t<Xs>...>;
         static_assert(takes, "mtf: custom_gradient: the gradient function must be callable as gradient(dy, y, xs...)");
         if constexpr (takes && detail::Results<R>::real) {
-          using Found = std::remove_cvref_t<std::invoke_result_t<const G&, R, R, detail::plain_t<X>, detail::plain_t<Xs>...>>;
+          using Found =
+              std::remove_cvref_t<std::invoke_result_t<const G&, R, R, detail::plain_t<X>, detail::plain_t<Xs>...>>;
           constexpr bool fits = detail::are_gradients_of<Found, detail::plain_t<X>, detail::plain_t<Xs>...>;
-          static_assert(fits, "mtf: custom_gradient: the gradient function must return a gradient for each input, of its element type and dims, or "
-                              "no_gradient{}: one tensor for one input, a std::tuple for several");
+          static_assert(fits,
+                        "mtf: custom_gradient: the gradient function must return a gradient for each input, of its "
+                        "element type and dims, or "
+                        "no_gradient{}: one tensor for one input, a std::tuple for several");
           if constexpr (fits) {
             constexpr const char* name = "custom_gradient";
             const std::array<Array, 1 + sizeof...(Xs)> arrays{detail::array_of(x), detail::array_of(xs)...};
@@ -191,10 +204,12 @@ constexpr auto custom_gradient(const F& f, const G& gradient, const X& x, const 
               const Capture capture(backend, name, backend.recording);
               std::array<Array, 1 + sizeof...(Xs)> inner;
               for (std::size_t i = 0; i < inner.size(); ++i) inner[i] = capture.enter(arrays[i].value, arrays[i].node);
-              results = detail::Results<R>::arrays(detail::call_on<detail::plain_t<X>, detail::plain_t<Xs>...>(f, inner));
+              results =
+                  detail::Results<R>::arrays(detail::call_on<detail::plain_t<X>, detail::plain_t<Xs>...>(f, inner));
               for (const Ref<Node>& reference : capture.references(results)) {
                 raise(name, "the function uses " + name_of_reference(*reference) +
-                                ", which has a gradient but is not among its inputs; pass it as one, or take stop_gradient(x) of it");
+                                ", which has a gradient but is not among its inputs; pass it as one, or take "
+                                "stop_gradient(x) of it");
               }
             }
             if (!recorded) return detail::Results<R>::of(results);

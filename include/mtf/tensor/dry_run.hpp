@@ -1,4 +1,5 @@
-// DryRun: a world without data, MPI or Kokkos, which counts what the same program would do. Also in constant expressions.
+// DryRun: a world without data, MPI or Kokkos, which counts what the same program would do. Also in constant
+// expressions.
 #pragma once
 
 #include <utility>
@@ -76,12 +77,14 @@ class DryEngine final : public Backend {
   std::int64_t live_ = 0;
 };
 
-/// The interface of `World` for operations, models and optimizers, without data: for meshes of any size, at run time and, where all sizes
-/// are static, in constant expressions. What asks for elements (`item`, `to_host`, `print`) does not exist here.
+/// The interface of `World` for operations, models and optimizers, without data: for meshes of any size, at run time
+/// and, where all sizes are static, in constant expressions. What asks for elements (`item`, `to_host`, `print`) does
+/// not exist here.
 template <class MeshType, class LayoutType>
 class DryRun {
   static_assert(std::is_base_of_v<MeshBase, MeshType> && std::is_base_of_v<LayoutBase, LayoutType>,
-                "mtf: DryRun<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and mtf::Layout<...>");
+                "mtf: DryRun<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and "
+                "mtf::Layout<...>");
 
  public:
   using mesh_type = MeshType;
@@ -97,7 +100,8 @@ class DryRun {
   /// Of rules as values: of a `dynamic_mesh` and `dynamic_layout`, as a search has them.
   constexpr explicit DryRun(const PlacementRules& rules) : engine_(new DryEngine(rules)) {}
   /// Of texts, as a World takes them; throws with every violated rule.
-  explicit DryRun(const WorldOptions& options) : texts_(detail::read_rules(detail::static_rules_of<MeshType, LayoutType>(), options)) {
+  explicit DryRun(const WorldOptions& options)
+      : texts_(detail::read_rules(detail::static_rules_of<MeshType, LayoutType>(), options)) {
     engine_ = Ref<Backend>(new DryEngine(texts_.rules));
   }
   DryRun(const DryRun&) = delete;
@@ -146,8 +150,8 @@ class DryRun {
   Registry registry_;
 };
 
-/// What `step(world)` costs a rank of this mesh under this layout. `step` is a template over the world, the same that runs on `World`: it
-/// makes its model and runs a training step. A constant expression if all sizes are static:
+/// What `step(world)` costs a rank of this mesh under this layout. `step` is a template over the world, the same that
+/// runs on `World`: it makes its model and runs a training step. A constant expression if all sizes are static:
 /// `constexpr auto c = mtf::cost<Mesh, Layout>(step); static_assert(c.bytes("cols") <= 64_MiB);`
 template <class MeshType, class LayoutType, class Step>
 [[nodiscard]] constexpr Cost cost(const Step& step) {

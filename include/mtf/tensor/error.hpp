@@ -18,8 +18,8 @@ class plan_error : public std::invalid_argument {
   plan_error& operator=(const plan_error&) = default;
   ~plan_error() override { --alive_; }
 
-  /// Whether such an error is under way on this thread. While one unwinds the ranks still agree, so a world may be ended
-  /// collectively; while any other exception does they may not.
+  /// Whether such an error is under way on this thread. While one unwinds the ranks still agree, so a world may be
+  /// ended collectively; while any other exception does they may not.
   [[nodiscard]] static bool in_flight() { return alive_ > 0; }
 
  private:
@@ -82,13 +82,14 @@ std::string describe(const Violation& v) {
     case Fault::repeated_axis: facts = "rule for dim " + quoted(v.dim) + ", axis " + quoted(v.axis); break;
     case Fault::repeated_rule: facts = "dim " + quoted(v.dim); break;
     case Fault::indivisible_extent:
-      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", axis " + quoted(v.axis) + " divides it by " +
-              std::to_string(v.other_extent);
+      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", axis " + quoted(v.axis) +
+              " divides it by " + std::to_string(v.other_extent);
       break;
     case Fault::empty_dim: facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent); break;
     case Fault::repeated_dim: facts = "dim " + quoted(v.dim); break;
     case Fault::unequal_extents:
-      facts = "dim " + quoted(v.dim) + " has extents " + std::to_string(v.other_extent) + " and " + std::to_string(v.extent);
+      facts = "dim " + quoted(v.dim) + " has extents " + std::to_string(v.other_extent) + " and " +
+              std::to_string(v.extent);
       break;
     case Fault::missing_dim: facts = "dim " + quoted(v.dim); break;
     case Fault::too_many_dims: facts = std::to_string(v.extent) + " dims"; break;

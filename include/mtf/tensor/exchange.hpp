@@ -42,10 +42,11 @@ struct PackedMembers {
   return packed;
 }
 
-/// Runs transfers along the same axes in one exchange. `keep(transfer, part)` moves what stays on this rank, `unpack(transfer, loop, offset in
-/// the target, packed block, offset there)` what has arrived.
+/// Runs transfers along the same axes in one exchange. `keep(transfer, part)` moves what stays on this rank,
+/// `unpack(transfer, loop, offset in the target, packed block, offset there)` what has arrived.
 template <class Keep, class Unpack>
-constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfers, const char* name, const Keep& keep, const Unpack& unpack) {
+constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfers, const char* name, const Keep& keep,
+                             const Unpack& unpack) {
   bool communicates = false;
   std::int64_t payload = 0;
   const Block* target = nullptr;
@@ -71,13 +72,19 @@ constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfe
     }
   }
   const Buffer arrived(backend.allocate(type, received.total));
-  backend.communicate({.collective = Collective::exchange, .axes = transfers[0].plan.axes, .count = payload, .type = type, .operation = name,
-                       .sent = sent.counts, .received = received.counts},
+  backend.communicate({.collective = Collective::exchange,
+                       .axes = transfers[0].plan.axes,
+                       .count = payload,
+                       .type = type,
+                       .operation = name,
+                       .sent = sent.counts,
+                       .received = received.counts},
                       *arrived, *out);
   for (const Transfer& transfer : transfers) {
     for (const ExchangePart& part : transfer.plan.received) {
       std::int64_t& offset = received.offsets[static_cast<std::size_t>(part.member)];
-      unpack(transfer, transfer.plan.packing(part.length, ExchangePlan::target, false).loop, part.offset, *arrived, offset);
+      unpack(transfer, transfer.plan.packing(part.length, ExchangePlan::target, false).loop, part.offset, *arrived,
+             offset);
       offset += transfer.plan.size_of_part(part.length);
     }
   }
@@ -87,7 +94,8 @@ constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfe
 [[nodiscard]] constexpr Loop accumulating(const Loop& loop) {
   Loop result;
   result.operands = 3;
-  for (const LoopDim& dim : loop.dims) result.dims.push_back({dim.extent, {dim.strides[0], dim.strides[0], dim.strides[1]}});
+  for (const LoopDim& dim : loop.dims)
+    result.dims.push_back({dim.extent, {dim.strides[0], dim.strides[0], dim.strides[1]}});
   result = collapse(result);
   // The innermost dim of a map is contiguous: of what is not, every row is one element.
   if (!result.dims.empty() && result.dims.back().strides[0] != 1) result.dims.push_back({1, {1, 1, 1}});
@@ -96,20 +104,23 @@ constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfe
 
 }  // namespace detail
 
-/// Writes to the targets what the plans bring from the sources; elements that no part covers keep what they have. All plans have the same
-/// axes and all blocks one element type; transfers to one target follow each other. At most one exchange, none if every member has all it needs.
+/// Writes to the targets what the plans bring from the sources; elements that no part covers keep what they have. All
+/// plans have the same axes and all blocks one element type; transfers to one target follow each other. At most one
+/// exchange, none if every member has all it needs.
 MTF_NOINLINE constexpr void exchange(Backend& backend, std::span<const Transfer> transfers, const char* name) {
   detail::run_transfers(
       backend, transfers, name,
       [&](const Transfer& transfer, const KeptPart& part) {
         const Loop loop = transfer.plan.moving(part.length);
-        backend.copy({.loop = loop, .out_offset = part.target, .in_offset = part.source}, *transfer.target, *transfer.source);
+        backend.copy({.loop = loop, .out_offset = part.target, .in_offset = part.source}, *transfer.target,
+                     *transfer.source);
       },
       [&](const Transfer& transfer, const Loop& loop, std::int64_t offset, const Block& packed, std::int64_t at) {
         backend.copy({.loop = loop, .out_offset = offset, .in_offset = at}, *transfer.target, packed);
       });
 }
-MTF_NOINLINE constexpr void exchange(Backend& backend, const ExchangePlan& plan, Block& target, const Block& source, const char* name) {
+MTF_NOINLINE constexpr void exchange(Backend& backend, const ExchangePlan& plan, Block& target, const Block& source,
+                                     const char* name) {
   const Transfer transfer{plan, &target, &source};
   exchange(backend, std::span<const Transfer>(&transfer, 1), name);
 }
@@ -119,7 +130,8 @@ template <class E, class T>
 constexpr void exchange_adding(E& engine, std::span<const Transfer> transfers, const char* name) {
   const functions::Add sum;
   const auto add = [&](const Loop& loop, Block& target, std::int64_t offset, const Block& source, std::int64_t at) {
-    engine.run(MapPlan{detail::accumulating(loop)}, sum, Out<T>{target, offset}, In<T>{target, offset}, In<T>{source, at});
+    engine.run(MapPlan{detail::accumulating(loop)}, sum, Out<T>{target, offset}, In<T>{target, offset},
+               In<T>{source, at});
   };
   detail::run_transfers(
       engine, transfers, name,

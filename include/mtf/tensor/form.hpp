@@ -15,32 +15,37 @@ inline namespace v0 {
 
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
-MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, const ShapeValue& dims,
+                                              bool names_are_unique = true) {
   if (backend.survey != nullptr) backend.survey->meet(operation, dims);
   const Violations violations = check(backend.rules, dims, names_are_unique);
   if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
 }
 /// How most operations begin: the same, in a world that is alive, and what follows is recorded as the operation's.
-MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims, bool names_are_unique = true) {
+MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims,
+                                          bool names_are_unique = true) {
   detail::require_open(backend, operation);
   require_placeable(backend, operation, dims, names_are_unique);
 }
 
 /// Where a tensor of this shape lives, for an operation that has begun; throws if it cannot be placed.
-MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& place(Backend& backend, const char* operation, const ShapeValue& shape) {
+MTF_NOINLINE [[nodiscard]] constexpr const KeptPlacement& place(Backend& backend, const char* operation,
+                                                                const ShapeValue& shape) {
   const KeptPlacement* known = backend.placements.find(shape);
   if (known != nullptr && backend.survey == nullptr) return *known;  // a survey hears of every shape
   require_placeable(backend, operation, shape);
   return backend.place(shape);
 }
 /// How an operation with a result of this shape begins.
-[[nodiscard]] constexpr const KeptPlacement& place_legally(Backend& backend, const char* operation, const ShapeValue& shape) {
+[[nodiscard]] constexpr const KeptPlacement& place_legally(Backend& backend, const char* operation,
+                                                           const ShapeValue& shape) {
   detail::require_open(backend, operation);
   return place(backend, operation, shape);
 }
 
 /// A new uninitialised value of this shape, for an operation that has begun; throws if the shape cannot be placed.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation, const ShapeValue& shape, ElementType type) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, const char* operation,
+                                                          const ShapeValue& shape, ElementType type) {
   return make_value(backend, place(backend, operation, shape), type);
 }
 
@@ -55,12 +60,15 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> new_value(Backend& backend, cons
   for (std::size_t i = 0; i < count; ++i) found = records(backend, inputs[i]) || found;
   return found;
 }
-[[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) { return records(backend, inputs.data(), inputs.size()); }
+[[nodiscard]] constexpr bool records(const Backend& backend, std::span<const Array> inputs) {
+  return records(backend, inputs.data(), inputs.size());
+}
 [[nodiscard]] constexpr bool records(const Backend& backend, std::initializer_list<Array> inputs) {
   return records(backend, std::span<const Array>(inputs.begin(), inputs.size()));
 }
 
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const KeptPlacement& placement, const ElementOperations* elements) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Node> make_node(Backend& backend, const KeptPlacement& placement,
+                                                         const ElementOperations* elements) {
   return Ref<Node>(make<Node>(backend, placement, elements));
 }
 
@@ -132,7 +140,8 @@ struct Elements {
       sum = make_value(engine, a->placement, type);
       sum->block->pending = a->pending();
     }
-    engine.run(plan_map(engine, a->placement, a->placement, b.placement), functions::Add{}, out<T>(sum), in<T>(a), In<T>{*b.block});
+    engine.run(plan_map(engine, a->placement, a->placement, b.placement), functions::Add{}, out<T>(sum), in<T>(a),
+               In<T>{*b.block});
     return sum;
   }
   static constexpr Ref<Value> fill(Backend& backend, const KeptPlacement& placement, double with) {

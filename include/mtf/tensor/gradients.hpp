@@ -12,13 +12,13 @@ inline namespace v0 {
 struct GradientEntry : Counted {
   Ref<Node> node;
   std::int64_t pass;
-  GradientEntry* outer;              ///< the node's entry in the pass during which this one runs
-  GradientEntry* next = nullptr;     ///< by falling creation number of the nodes
+  GradientEntry* outer;           ///< the node's entry in the pass during which this one runs
+  GradientEntry* next = nullptr;  ///< by falling creation number of the nodes
   GradientEntry* previous = nullptr;
-  bool useful = false;   ///< on a path to a wanted node
+  bool useful = false;  ///< on a path to a wanted node
   bool wanted = false;
   bool reached = false;  ///< has its turn without a contribution
-  Ref<Value> sum;                    ///< of the contributions that are pending over one set of axes, null if there are none
+  Ref<Value> sum;        ///< of the contributions that are pending over one set of axes, null if there are none
   RecycledVector<Ref<Value>> others;  ///< those over other sets, rarely any
 
   constexpr GradientEntry(Node* met, std::int64_t number) : Counted{}, node(met), pass(number), outer(met->entry) {}
@@ -38,7 +38,9 @@ class GradientSink {
     Ref<Value> copy = contribution;
     add_to(entry_of(input), std::move(copy), operation_->name);
   }
-  constexpr void add(int input, Ref<Value>&& contribution) { add_to(entry_of(input), std::move(contribution), operation_->name); }
+  constexpr void add(int input, Ref<Value>&& contribution) {
+    add_to(entry_of(input), std::move(contribution), operation_->name);
+  }
   /// Lets the operation of input i have its turn although it receives no contribution here.
   constexpr void reach(int input) { entry_of(input).reached = true; }
 
@@ -46,8 +48,12 @@ class GradientSink {
   friend class GradientPass;
   static constexpr std::size_t max_others = 7;
 
-  [[nodiscard]] constexpr bool met(const Node& node) const { return node.entry != nullptr && node.entry->pass == pass_; }
-  [[nodiscard]] constexpr GradientEntry& entry_of(int input) { return *operation_->inputs[static_cast<std::size_t>(input)].object->entry; }
+  [[nodiscard]] constexpr bool met(const Node& node) const {
+    return node.entry != nullptr && node.entry->pass == pass_;
+  }
+  [[nodiscard]] constexpr GradientEntry& entry_of(int input) {
+    return *operation_->inputs[static_cast<std::size_t>(input)].object->entry;
+  }
   MTF_NOINLINE static constexpr void add_to(GradientEntry& entry, Ref<Value>&& contribution, const char* name) {
     if (contribution.object->block.object->scattered.bits != 0) complete(*contribution, name);
     if (entry.sum.object == nullptr) {
@@ -68,7 +74,8 @@ class GradientSink {
     entry.others.push_back(std::move(contribution));
   }
   /// Adds a contribution to a partial sum if both are pending over the same axes.
-  static constexpr bool joins(const GradientEntry& entry, Ref<Value>& partial, Ref<Value>& contribution, const char* name) {
+  static constexpr bool joins(const GradientEntry& entry, Ref<Value>& partial, Ref<Value>& contribution,
+                              const char* name) {
     // Another holder of the block may have scattered it since.
     if (partial->block->scattered.bits != 0) complete(*partial, name);
     if (partial->pending().bits != contribution->pending().bits) return false;
@@ -86,8 +93,8 @@ enum class keep_graph : bool { no, yes };
 /// What the gradient of something the loss does not depend on is.
 enum class unused : bool { error, zeros };
 
-/// One walk from a loss to the nodes that reach the wanted ones, by falling creation number. Passes nest: the gradient of an
-/// operation may run one of its own.
+/// One walk from a loss to the nodes that reach the wanted ones, by falling creation number. Passes nest: the gradient
+/// of an operation may run one of its own.
 class GradientPass {
  public:
   GradientPass(const GradientPass&) = delete;
@@ -108,7 +115,9 @@ class GradientPass {
 
   /// Gradients of a scalar loss, in the order of `wanted`. Saved data is freed on the way unless the graph is kept.
   /// An entry of `wanted` that the loss does not depend on is an error, or null if `unused::zeros` is asked for.
-  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> run(const Ref<Node>& loss, std::span<const Ref<Node>> targets, keep_graph keep, unused rule) {
+  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> run(const Ref<Node>& loss,
+                                                               std::span<const Ref<Node>> targets, keep_graph keep,
+                                                               unused rule) {
     const Handles wanted(targets);
     detail::require_open(*loss->backend, "gradients");
     detail::require_visible(*loss);
@@ -121,7 +130,8 @@ class GradientPass {
     // An error leaves the graph as it was. A freed node has lost its inputs: whatever lies behind it cannot be reached.
     for (const GradientEntry* entry = pass.leaves_; entry != nullptr; entry = entry->next) {
       if (entry->node.object->consumed) {
-        raise("gradients", "this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again");
+        raise("gradients",
+              "this graph was freed by an earlier gradients(); pass keep_graph::yes there to use it again");
       }
     }
     for (const Ref<Node>& node : wanted) {
@@ -136,10 +146,12 @@ class GradientPass {
     return pass.results(wanted);
   }
 
-  /// Gradients of the results of a captured function, whose own gradients are `seeds` (null for none), with respect to `wanted`,
-  /// null where no result depends on one. The walk stays inside the scope, and frees its graph.
-  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> pull(const CaptureScope& scope, std::span<const Ref<Node>> roots,
-                                                                std::span<const Ref<Value>> seeds, std::span<const Ref<Node>> targets) {
+  /// Gradients of the results of a captured function, whose own gradients are `seeds` (null for none), with respect to
+  /// `wanted`, null where no result depends on one. The walk stays inside the scope, and frees its graph.
+  MTF_NOINLINE static constexpr RecycledVector<Ref<Value>> pull(const CaptureScope& scope,
+                                                                std::span<const Ref<Node>> roots,
+                                                                std::span<const Ref<Value>> seeds,
+                                                                std::span<const Ref<Node>> targets) {
     const Handles wanted(targets);
     GradientPass pass(*roots[0]->backend, scope.number);
     pass.collect(roots);
@@ -163,13 +175,16 @@ class GradientPass {
     [[nodiscard]] constexpr const Ref<Node>* end() const { return last; }
   };
 
-  constexpr GradientPass(Backend& backend, std::int64_t scope) : scope_(scope), backend_(&backend), outer_(backend.activity) {
+  constexpr GradientPass(Backend& backend, std::int64_t scope)
+      : scope_(scope), backend_(&backend), outer_(backend.activity) {
     sink_.pass_ = backend.next_pass++;
     backend.activity.is_gradient = true;
   }
 
   /// The operation that made a node, if the walk goes through it.
-  [[nodiscard]] constexpr Operation* operation_of(const Node& node) const { return scope_ == 0 || node.scope == scope_ ? node.operation : nullptr; }
+  [[nodiscard]] constexpr Operation* operation_of(const Node& node) const {
+    return scope_ == 0 || node.scope == scope_ ? node.operation : nullptr;
+  }
 
   /// Puts a node among those whose turn has not come.
   constexpr void meet(Node* node) {
@@ -241,7 +256,8 @@ class GradientPass {
 
   /// The sum of the partial sums. A single set stays pending.
   MTF_NOINLINE static constexpr Ref<Value> read(GradientEntry& entry) {
-    if (entry.sum.object == nullptr) return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
+    if (entry.sum.object == nullptr)
+      return entry.node->elements->fill(*entry.node->backend, entry.node->placement, 0.0);
     while (!entry.others.empty()) {
       const Ref<Value> last = std::move(entry.others.back());
       entry.others.pop_back();
@@ -257,7 +273,8 @@ class GradientPass {
     result.reserve(static_cast<std::size_t>(wanted.last - wanted.first));
     for (const Ref<Node>& node : wanted) {
       result.emplace_back();
-      if (sink_.met(*node.object) && (scope_ == 0 || node.object->entry->sum)) result.back() = read(*node.object->entry);
+      if (sink_.met(*node.object) && (scope_ == 0 || node.object->entry->sum))
+        result.back() = read(*node.object->entry);
     }
     return result;
   }
@@ -265,11 +282,11 @@ class GradientPass {
   GradientSink sink_;
   std::int64_t scope_;
   Backend* backend_;
-  Activity outer_;  ///< what ran when the pass began
+  Activity outer_;                       ///< what ran when the pass began
   GradientEntry* open_ = nullptr;        ///< operations that were met and have not had their turn
   GradientEntry* operations_ = nullptr;  ///< those that have, in order
   GradientEntry* last_ = nullptr;
-  GradientEntry* leaves_ = nullptr;      ///< nodes behind which the walk does not go
+  GradientEntry* leaves_ = nullptr;  ///< nodes behind which the walk does not go
 };
 
 }  // namespace v0

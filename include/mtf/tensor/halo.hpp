@@ -19,8 +19,8 @@ using SpatialDims = InlineVector<SpatialDim, max_windows>;
 
 namespace detail {
 
-/// What a rank holds of `big` while windows slide over it: its own slice, or where windows reach beyond that a copy with the
-/// neighbours' elements.
+/// What a rank holds of `big` while windows slide over it: its own slice, or where windows reach beyond that a copy
+/// with the neighbours' elements.
 struct WindowedSlice {
   struct Step {
     ExchangePlan plan;
@@ -46,9 +46,10 @@ constexpr void make_row_major(StridedShape& shape) {
   }
 }
 
-/// The windows of the own outputs and what they need of others: one exchange for each spatial dim that is split and whose windows
-/// reach beyond a block.
-MTF_NOINLINE [[nodiscard]] constexpr WindowedSlice plan_slice(const Backend& backend, const Placement& big, const Placement& small, const SpatialDims& spatial) {
+/// The windows of the own outputs and what they need of others: one exchange for each spatial dim that is split and
+/// whose windows reach beyond a block.
+MTF_NOINLINE [[nodiscard]] constexpr WindowedSlice plan_slice(const Backend& backend, const Placement& big,
+                                                              const Placement& small, const SpatialDims& spatial) {
   WindowedSlice result;
   result.shape = row_major(big);
   for (const SpatialDim& s : spatial) {
@@ -110,10 +111,11 @@ template <class E, class T>
   return result;
 }
 
-/// The transpose of `fetch`: the gradient of x from that of the slice. Where several ranks have the same windows they found the same
-/// gradient, and each keeps its own part.
+/// The transpose of `fetch`: the gradient of x from that of the slice. Where several ranks have the same windows they
+/// found the same gradient, and each keeps its own part.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> give_back(E& engine, const WindowedSlice& slice, const Buffer& of_slice, const Placement& big, const char* name) {
+[[nodiscard]] constexpr Ref<Value> give_back(E& engine, const WindowedSlice& slice, const Buffer& of_slice,
+                                             const Placement& big, const char* name) {
   Buffer gradient = of_slice;
   for (std::size_t i = slice.steps.size(); i-- > 0;) {
     const WindowedSlice::Step& step = slice.steps[i];

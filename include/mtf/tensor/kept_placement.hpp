@@ -17,13 +17,14 @@ namespace detail {
 template <class Dims>
 [[nodiscard]] constexpr std::uint64_t hash_dims(const Dims& dims) {
   std::uint64_t hash = 0;
-  for (int i = 0; i < dims.count; ++i) hash = hash * 0x9E3779B97F4A7C15ULL + (dims.items[i].name.hash ^ static_cast<std::uint64_t>(dims.items[i].extent));
+  for (int i = 0; i < dims.count; ++i)
+    hash = hash * 0x9E3779B97F4A7C15ULL + (dims.items[i].name.hash ^ static_cast<std::uint64_t>(dims.items[i].extent));
   return hash ^ hash >> 32;
 }
 }  // namespace detail
 
-/// A placement of which a backend has one only: two of its tensors are placed alike if and only if they refer to the same one. What
-/// planning asks of a placement again and again is here once. Lives as long as the backend.
+/// A placement of which a backend has one only: two of its tensors are placed alike if and only if they refer to the
+/// same one. What planning asks of a placement again and again is here once. Lives as long as the backend.
 class KeptPlacement : public Placement {
  public:
   KeptPlacement(const KeptPlacement&) = delete;
@@ -85,7 +86,9 @@ class Placements {
     return kept;
   }
   /// The one that equals this placement.
-  [[nodiscard]] constexpr const KeptPlacement& keep(const PlacementRules& rules, const Placement& placement) { return keep_one(rules, placement); }
+  [[nodiscard]] constexpr const KeptPlacement& keep(const PlacementRules& rules, const Placement& placement) {
+    return keep_one(rules, placement);
+  }
 
   /// Bit r: a dim of rule r has occurred in a tensor.
   [[nodiscard]] constexpr std::uint64_t used_rules() const { return used_rules_; }
@@ -93,7 +96,8 @@ class Placements {
  private:
   static constexpr std::uint64_t buckets = 256;
 
-  MTF_NOINLINE [[nodiscard]] constexpr KeptPlacement& keep_one(const PlacementRules& rules, const Placement& placement) {
+  MTF_NOINLINE [[nodiscard]] constexpr KeptPlacement& keep_one(const PlacementRules& rules,
+                                                               const Placement& placement) {
     const std::uint64_t hash = detail::hash_dims(placement.dims);
     KeptPlacement*& bucket = buckets_[hash % buckets];
     for (KeptPlacement* kept = bucket; kept != nullptr; kept = kept->next_) {
@@ -116,7 +120,8 @@ class Placements {
   [[nodiscard]] static constexpr bool same_dims(const KeptPlacement& kept, const ShapeValue& shape) {
     if (kept.dims.count != shape.count) return false;
     for (int i = 0; i < shape.count; ++i) {
-      if (kept.dims.items[i].extent != shape.items[i].extent || !(kept.dims.items[i].name == shape.items[i].name)) return false;
+      if (kept.dims.items[i].extent != shape.items[i].extent || !(kept.dims.items[i].name == shape.items[i].name))
+        return false;
     }
     return true;
   }

@@ -37,7 +37,8 @@ constexpr void dispose(Value* value) { MTF_CONSTANT_EVALUATED ? destroy(value) :
 
 /// Whether nobody else holds the value or its memory, so that it may be written.
 [[nodiscard]] constexpr bool is_sole_owner(const Ref<Value>& value) {
-  return value.object->references == 1 && value.object->block.object->references == 1 && !value.object->block.object->lent;
+  return value.object->references == 1 && value.object->block.object->references == 1 &&
+         !value.object->block.object->lent;
 }
 
 class GradientSink;
@@ -93,7 +94,9 @@ class FewRefs {
   [[nodiscard]] constexpr const Ref<T>* data() const { return size_ <= near ? near_ : far_.data(); }
   [[nodiscard]] constexpr const Ref<T>* begin() const { return data(); }
   [[nodiscard]] constexpr const Ref<T>* end() const { return data() + size_; }
-  [[nodiscard]] constexpr const Ref<T>& operator[](std::size_t i) const { return i < near && size_ <= near ? near_[i] : far_[i]; }
+  [[nodiscard]] constexpr const Ref<T>& operator[](std::size_t i) const {
+    return i < near && size_ <= near ? near_[i] : far_[i];
+  }
 
  private:
   constexpr void push_far(const Ref<T>& ref) {
@@ -152,8 +155,8 @@ void dispose_at_run_time(Node* node) { bury(node); }
 
 constexpr void dispose(Node* node) { MTF_CONSTANT_EVALUATED ? detail::bury(node) : detail::dispose_at_run_time(node); }
 
-/// A tensor without its types: a value and, if gradients may flow through it, its node. Copied and destroyed by every line of a
-/// model, so that is kept out of line.
+/// A tensor without its types: a value and, if gradients may flow through it, its node. Copied and destroyed by every
+/// line of a model, so that is kept out of line.
 struct Array {
   Ref<Value> value;
   Ref<Node> node;
@@ -173,20 +176,23 @@ namespace detail {
 constexpr void require_alive(const Backend& backend, const char* operation) {
   if (backend.closed) raise(operation, "the world of this tensor has ended; only destroying it is allowed");
 }
-/// The beginning of every operation: the world must be alive, and what runs from here on is recorded as the operation's.
+/// The beginning of every operation: the world must be alive, and what runs from here on is recorded as the
+/// operation's.
 constexpr void require_open(Backend& backend, const char* operation) {
   require_alive(backend, operation);
   backend.announce(operation);
 }
 
-/// A tensor made inside a captured function has no gradient outside of it: the graph there sees the function as a whole.
+/// A tensor made inside a captured function has no gradient outside of it: the graph there sees the function as a
+/// whole.
 constexpr void require_visible(const Node& node) {
   if (node.scope == 0) return;
   for (const CaptureScope* scope = node.backend->scope; scope != nullptr; scope = scope->outer) {
     if (scope->number == node.scope) return;
   }
-  raise("custom_gradient", "a tensor made inside the function of a custom_gradient or recompute is used outside of it, where it has no "
-                                       "gradient; return it from the function, or take stop_gradient(x) of it");
+  raise("custom_gradient",
+        "a tensor made inside the function of a custom_gradient or recompute is used outside of it, where it has no "
+        "gradient; return it from the function, or take stop_gradient(x) of it");
 }
 
 }  // namespace detail
@@ -198,9 +204,12 @@ MTF_NOINLINE constexpr void complete_sum(Block& block, const char* operation) {
   if (block.wide) backend.narrow(block);
   if (!block.pending.empty()) {
     detail::require_alive(backend, operation);
-    backend.communicate(
-        {.collective = Collective::all_reduce, .axes = block.pending, .count = block.count(), .type = block.type, .operation = operation}, block,
-        block);
+    backend.communicate({.collective = Collective::all_reduce,
+                         .axes = block.pending,
+                         .count = block.count(),
+                         .type = block.type,
+                         .operation = operation},
+                        block, block);
     block.pending = {};
   }
   if (!block.scattered.empty()) {
@@ -208,9 +217,12 @@ MTF_NOINLINE constexpr void complete_sum(Block& block, const char* operation) {
     const std::int64_t parts = backend.mesh().size(block.scattered);
     const std::int64_t count = block.count() * parts;
     const Buffer gathered(backend.allocate(block.type, count));
-    backend.communicate(
-        {.collective = Collective::all_gather, .axes = block.scattered, .count = count, .type = block.type, .operation = operation}, *gathered,
-        block);
+    backend.communicate({.collective = Collective::all_gather,
+                         .axes = block.scattered,
+                         .count = count,
+                         .type = block.type,
+                         .operation = operation},
+                        *gathered, block);
     const Buffer whole(backend.allocate(block.type, count));
     backend.copy(plan_unpack(block.outer, parts, block.inner), *whole, *gathered);
     std::swap(block.data, whole->data);
@@ -228,7 +240,8 @@ constexpr void complete(Block& block, const char* operation) {
 constexpr void complete(const Value& value, const char* operation) { complete(*value.block.object, operation); }
 
 /// An uninitialised value of this placement.
-MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement, ElementType type) {
+MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement,
+                                                           ElementType type) {
   Block* block = backend.allocate(type, placement.local_elements);
   if (backend.is_observed()) backend.observe(placement, type, *block);
   return Ref<Value>(make<Value>(placement, block));

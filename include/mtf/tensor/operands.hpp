@@ -67,7 +67,10 @@ inline constexpr Name narrowing_name = "narrow";
 /// What running a plan on these operands does.
 template <class Plan, class... Operands>
 [[nodiscard]] constexpr LocalWork work_of(const Plan& plan, const Operands&... operands) {
-  LocalWork done{.plan = plan_name<Plan>, .type = ResultType<Operands...>::value, .work = plan.work(), .bytes = (bytes_of_operand(operands) + ... + 0)};
+  LocalWork done{.plan = plan_name<Plan>,
+                 .type = ResultType<Operands...>::value,
+                 .work = plan.work(),
+                 .bytes = (bytes_of_operand(operands) + ... + 0)};
   if constexpr (requires { plan.split_axes; }) {
     done.is_contraction = true;
     done.split_axes = plan.split_axes;
@@ -80,7 +83,9 @@ template <class Plan, class... Operands>
 /// Rounds a partial sum of bfloat16 that was held in float.
 [[nodiscard]] constexpr LocalWork work_of_narrowing(const Block& block) {
   const std::int64_t count = block.count();
-  return {.plan = narrowing_name, .type = ElementType::bfloat16, .work = count,
+  return {.plan = narrowing_name,
+          .type = ElementType::bfloat16,
+          .work = count,
           .bytes = count * (bytes_of(ElementType::float32) + bytes_of(ElementType::bfloat16))};
 }
 

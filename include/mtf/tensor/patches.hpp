@@ -11,8 +11,8 @@ namespace untyped {
 
 namespace detail {
 
-/// The local work of y[small] = sum over windows and channels of x[big] filter, for both directions: rows of patches times the filter
-/// as a matrix, so many rows at a time that the patches fit a small workspace.
+/// The local work of y[small] = sum over windows and channels of x[big] filter, for both directions: rows of patches
+/// times the filter as a matrix, so many rows at a time that the patches fit a small workspace.
 struct ConvolutionPlan {
   Placement big;
   Placement small;   ///< batch dims, then spatial ones, then the filter's own: row-major, the matrix [rows, outputs]
@@ -41,10 +41,12 @@ struct ConvolutionPlan {
   }
 };
 
-inline constexpr std::int64_t workspace_elements = std::int64_t{1} << 18;  ///< of a tile of patches: they stay in the second-level cache
+inline constexpr std::int64_t workspace_elements =
+    std::int64_t{1} << 18;  ///< of a tile of patches: they stay in the second-level cache
 
 constexpr void join(InlineVector<PatchesPlan::Part, max_union_rank>& parts, const PatchesPlan::Part& part) {
-  if (!parts.empty() && part.slides < 0 && parts.back().slides < 0 && parts.back().stride == part.extent * part.stride) {
+  if (!parts.empty() && part.slides < 0 && parts.back().slides < 0 &&
+      parts.back().stride == part.extent * part.stride) {
     parts.back() = {parts.back().extent * part.extent, part.stride};
   } else {
     parts.push_back(part);
@@ -65,15 +67,17 @@ constexpr void join_runs(PatchesPlan& patches) {
   columns.erase(columns.size() - 1);
 }
 
-MTF_NOINLINE [[nodiscard]] constexpr ConvolutionPlan plan_convolution(const Backend& backend, const Placement& big, const Placement& small,
-                                                                      const Placement& filter, const SpatialDims& spatial) {
+MTF_NOINLINE [[nodiscard]] constexpr ConvolutionPlan plan_convolution(const Backend& backend, const Placement& big,
+                                                                      const Placement& small, const Placement& filter,
+                                                                      const SpatialDims& spatial) {
   ConvolutionPlan plan;
   plan.big = big;
   plan.slice = plan_slice(backend, big, small, spatial);
   const auto stride = [&](const Name& name) { return stride_of(plan.slice.shape, name); };
   for (int s = 0; s < spatial.size(); ++s) {
     const StridedDim& dim = plan.slice.shape[big.find(spatial[s].big)];
-    plan.patches.sliding.push_back({plan.slice.begins[s], spatial[s].window.stride, spatial[s].window.dilation, dim.extent, dim.stride});
+    plan.patches.sliding.push_back(
+        {plan.slice.begins[s], spatial[s].window.stride, spatial[s].window.dilation, dim.extent, dim.stride});
   }
   const auto slides = [&](const Name& name, auto member) {
     for (int s = 0; s < spatial.size(); ++s) {
@@ -131,7 +135,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ConvolutionPlan plan_convolution(const Back
   return plan;
 }
 
-[[nodiscard]] constexpr ContractionPlan product(const ConvolutionPlan& convolution, std::int64_t m, std::int64_t n, std::int64_t k) {
+[[nodiscard]] constexpr ContractionPlan product(const ConvolutionPlan& convolution, std::int64_t m, std::int64_t n,
+                                                std::int64_t k) {
   ContractionPlan plan;
   plan.split_axes = convolution.small.split_axes() | convolution.filter.split_axes();
   plan.batch.operands = plan.summed.operands = 3;
@@ -143,7 +148,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ConvolutionPlan plan_convolution(const Back
 
 /// small = patches of big times filter.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> convolve(E& engine, const ConvolutionPlan& plan, const Block& slice, const Block& filter) {
+[[nodiscard]] constexpr Ref<Value> convolve(E& engine, const ConvolutionPlan& plan, const Block& slice,
+                                            const Block& filter) {
   Ref<Value> small = make_value(engine, plan.small, slice.type);
   const Buffer patches(engine.allocate(slice.type, plan.workspace()));
   plan.each_tile([&](std::int64_t begin, std::int64_t count) {
@@ -160,7 +166,8 @@ template <class E, class T>
 
 /// big = small times filter, added where the windows were. Pending over the axes of what was summed.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> convolve_back(E& engine, const ConvolutionPlan& plan, const Block& small, const Block& filter, const char* name) {
+[[nodiscard]] constexpr Ref<Value> convolve_back(E& engine, const ConvolutionPlan& plan, const Block& small,
+                                                 const Block& filter, const char* name) {
   Buffer slice(engine.allocate(small.type, plan.slice.size()));
   engine.run(FillPlan{plan.slice.size()}, Out<T>{*slice}, T(0));
   const Buffer patches(engine.allocate(small.type, plan.workspace()));
@@ -180,7 +187,8 @@ template <class E, class T>
 
 /// filter = patches of big, transposed, times small. Pending over the axes of batch and outputs.
 template <class E, class T>
-[[nodiscard]] constexpr Ref<Value> filter_gradient(E& engine, const ConvolutionPlan& plan, const Block& slice, const Block& small) {
+[[nodiscard]] constexpr Ref<Value> filter_gradient(E& engine, const ConvolutionPlan& plan, const Block& slice,
+                                                   const Block& small) {
   Ref<Value> filter = make_value(engine, plan.filter, slice.type);
   const Buffer patches(engine.allocate(slice.type, plan.workspace()));
   plan.each_tile([&](std::int64_t begin, std::int64_t count) {

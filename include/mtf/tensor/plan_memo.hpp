@@ -15,20 +15,23 @@ struct PlanKey {
   std::uint64_t words[4];
   std::uint64_t hash;
 
-  constexpr explicit PlanKey(unsigned a, unsigned b = 0, unsigned c = 0, unsigned d = 0, unsigned e = 0, unsigned f = 0, unsigned g = 0, unsigned h = 0)
-      : words{a | std::uint64_t{b} << 32, c | std::uint64_t{d} << 32, e | std::uint64_t{f} << 32, g | std::uint64_t{h} << 32},
+  constexpr explicit PlanKey(unsigned a, unsigned b = 0, unsigned c = 0, unsigned d = 0, unsigned e = 0, unsigned f = 0,
+                             unsigned g = 0, unsigned h = 0)
+      : words{a | std::uint64_t{b} << 32, c | std::uint64_t{d} << 32, e | std::uint64_t{f} << 32,
+              g | std::uint64_t{h} << 32},
         hash((((words[0] * factor + words[1]) * factor + words[2]) * factor + words[3]) * factor >> 40) {}
 
   [[nodiscard]] constexpr bool equals(const PlanKey& other) const {
-    return words[0] == other.words[0] && words[1] == other.words[1] && words[2] == other.words[2] && words[3] == other.words[3];
+    return words[0] == other.words[0] && words[1] == other.words[1] && words[2] == other.words[2] &&
+           words[3] == other.words[3];
   }
 
  private:
   static constexpr std::uint64_t factor = 0x9E3779B97F4A7C15ULL;
 };
 
-/// Plans by what they are functions of. Every layer and every step of a program asks for the same ones; in constant expressions nothing
-/// else keeps a model of many layers within the compiler's limits.
+/// Plans by what they are functions of. Every layer and every step of a program asks for the same ones; in constant
+/// expressions nothing else keeps a model of many layers within the compiler's limits.
 class PlanMemo {
  public:
   constexpr PlanMemo() = default;
@@ -39,8 +42,8 @@ class PlanMemo {
     forget(old_);
   }
 
-  /// The `Plan` of a key, made by `plan()` where it was not asked for before. Each type of plan has its own keys. Valid until at least
-  /// `capacity` others have been made: a program whose shapes never recur forgets the old ones.
+  /// The `Plan` of a key, made by `plan()` where it was not asked for before. Each type of plan has its own keys. Valid
+  /// until at least `capacity` others have been made: a program whose shapes never recur forgets the old ones.
   template <class Plan, class F>
   [[nodiscard]] constexpr const Plan& get(const PlanKey& key, const F& plan) {
     for (Entry* entry = buckets_[key.hash % buckets]; entry != nullptr; entry = entry->next) {
@@ -66,7 +69,7 @@ class PlanMemo {
   struct Entry {
     PlanKey key;
     std::uint64_t kind;
-    Entry* next = nullptr;   ///< of those with a similar hash
+    Entry* next = nullptr;  ///< of those with a similar hash
     Entry* older = nullptr;
 
     constexpr Entry(const PlanKey& k, std::uint64_t which) : key(k), kind(which) {}

@@ -18,16 +18,18 @@ inline namespace v0 {
 struct SearchOptions {
   Objective objective = Objective::time;
   Machine machine{};  ///< of Objective::time; the default is a first guess, `bench/calibrate` measures one
-  /// Instead of `objective` if given. Must not fall where a count or size of a Cost grows, or the search be `exhaustive`.
+  /// Instead of `objective` if given. Must not fall where a count or size of a Cost grows, or the search be
+  /// `exhaustive`.
   std::function<double(const Cost&)> cost{};
   std::int64_t memory_cap = std::numeric_limits<std::int64_t>::max();  ///< bytes of a rank
-  std::vector<std::string_view> dims{};   ///< dims that may be split; none: all
-  std::vector<std::string_view> axes{};   ///< axes that may split them; none: all
-  std::string_view fixed{};               ///< rules that every candidate has, "batch:rows"
-  bool several_axes = false;              ///< a dim may also be split over several axes, major first in the order of the mesh
-  bool exhaustive = false;                ///< evaluates every legal layout, to check the pruning
-  int mesh_axes = 2;                      ///< of `search`: axes of a mesh, at most
-  std::vector<std::string_view> axis_names{};  ///< of `search`: of the first, second, ... axis; beyond them "mesh_0", "mesh_1", ...
+  std::vector<std::string_view> dims{};                                ///< dims that may be split; none: all
+  std::vector<std::string_view> axes{};                                ///< axes that may split them; none: all
+  std::string_view fixed{};                                            ///< rules that every candidate has, "batch:rows"
+  bool several_axes = false;  ///< a dim may also be split over several axes, major first in the order of the mesh
+  bool exhaustive = false;    ///< evaluates every legal layout, to check the pruning
+  int mesh_axes = 2;          ///< of `search`: axes of a mesh, at most
+  std::vector<std::string_view>
+      axis_names{};  ///< of `search`: of the first, second, ... axis; beyond them "mesh_0", "mesh_1", ...
 };
 
 namespace detail {
@@ -67,11 +69,11 @@ struct FoundLayout {
 };
 
 struct LayoutSearch {
-  std::vector<FoundLayout> layouts;    ///< the best first, then up to three runners-up
+  std::vector<FoundLayout> layouts;  ///< the best first, then up to three runners-up
   SearchCounts counts;
-  std::size_t meshes = 1;              ///< meshes searched
-  std::vector<std::string> reasons;    ///< why candidates are illegal, by name
-  std::vector<std::string> refusals;   ///< what the step threw under legal layouts, each once
+  std::size_t meshes = 1;             ///< meshes searched
+  std::vector<std::string> reasons;   ///< why candidates are illegal, by name
+  std::vector<std::string> refusals;  ///< what the step threw under legal layouts, each once
   SearchOptions options;
 
   [[nodiscard]] const FoundLayout& best() const { return layouts.front(); }

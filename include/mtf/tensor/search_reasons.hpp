@@ -12,15 +12,16 @@ inline namespace v0 {
 
 namespace detail {
 
-
 MTF_COLD [[nodiscard]] inline std::string whole_reason(const SurveyedDim& dim) {
   return "dim " + quoted(dim.name) + " cannot be split: " + dim.whole + " needs it whole";
 }
-MTF_COLD [[nodiscard]] inline std::string extent_reason(const SurveyedDim& dim, const std::string& axes, std::int64_t size) {
+MTF_COLD [[nodiscard]] inline std::string extent_reason(const SurveyedDim& dim, const std::string& axes,
+                                                        std::int64_t size) {
   std::string text = "dim " + quoted(dim.name) + " has ";
   text += dim.extents.size() == 1 ? "extent " : "extents ";
   for (int i = 0; i < dim.extents.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(dim.extents[i]);
-  return text + ": " + axes + " of size " + std::to_string(size) + " does not divide " + (dim.extents.size() == 1 ? "it" : "all of them");
+  return text + ": " + axes + " of size " + std::to_string(size) + " does not divide " +
+         (dim.extents.size() == 1 ? "it" : "all of them");
 }
 MTF_COLD [[nodiscard]] inline std::string meeting_reason(const Survey& survey, int a, int b) {
   const std::string operation = survey.where_met(a, b);
@@ -30,11 +31,17 @@ MTF_COLD [[nodiscard]] inline std::string meeting_reason(const Survey& survey, i
 
 }  // namespace detail
 
-/// One sentence for each rule that candidates of a search on this mesh break: dims that operations need whole, axes that do not divide
-/// extents, dims that may not share an axis. `by_axis` names the axes, which a search over meshes does not.
-MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& survey, const MeshValue& mesh, const SpaceOptions& options, bool by_axis = true) {
-  const auto is_dim = [&](const Name& name) { return options.dims.empty() || LayoutSpace::contains(options.dims, name); };
-  const auto is_axis = [&](const Name& name) { return options.axes.empty() || LayoutSpace::contains(options.axes, name); };
+/// One sentence for each rule that candidates of a search on this mesh break: dims that operations need whole, axes
+/// that do not divide extents, dims that may not share an axis. `by_axis` names the axes, which a search over meshes
+/// does not.
+MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& survey, const MeshValue& mesh,
+                                                                  const SpaceOptions& options, bool by_axis = true) {
+  const auto is_dim = [&](const Name& name) {
+    return options.dims.empty() || LayoutSpace::contains(options.dims, name);
+  };
+  const auto is_axis = [&](const Name& name) {
+    return options.axes.empty() || LayoutSpace::contains(options.axes, name);
+  };
   std::vector<std::string> reasons;
   std::vector<int> splittable;
   for (int i = 0; i < survey.dims.size(); ++i) {
@@ -64,7 +71,8 @@ MTF_COLD [[nodiscard]] inline std::vector<std::string> reasons_of(const Survey& 
 }
 
 /// One sentence for each thing that is wrong with rules that every candidate is to have.
-MTF_COLD [[nodiscard]] inline std::vector<std::string> faults_of_fixed(const Survey& survey, const MeshValue& mesh, const LayoutValue& fixed) {
+MTF_COLD [[nodiscard]] inline std::vector<std::string> faults_of_fixed(const Survey& survey, const MeshValue& mesh,
+                                                                       const LayoutValue& fixed) {
   std::vector<std::string> faults;
   Violations violations;
   const PlacementRules rules = resolve(fixed, mesh, violations);
@@ -84,7 +92,8 @@ MTF_COLD [[nodiscard]] inline std::vector<std::string> faults_of_fixed(const Sur
       const int second = survey.find(rules.rules[other].dim);
       if (second < 0 || (set_of(rule.axes) & set_of(rules.rules[other].axes)).empty()) continue;
       const bool may_be_alike = has(dim.follows, second) && !has(dim.meets, second);
-      if (has(dim.meets, second) || (may_be_alike && !(rule.axes == rules.rules[other].axes))) faults.push_back(detail::meeting_reason(survey, at, second));
+      if (has(dim.meets, second) || (may_be_alike && !(rule.axes == rules.rules[other].axes)))
+        faults.push_back(detail::meeting_reason(survey, at, second));
     }
   }
   return faults;

@@ -12,7 +12,8 @@ inline namespace v0 {
 
 namespace detail {
 
-[[noreturn]] MTF_COLD inline void raise_reasons(const char* operation, const MeshValue* mesh, const std::string& summary, const std::vector<std::string>& reasons) {
+[[noreturn]] MTF_COLD inline void raise_reasons(const char* operation, const MeshValue* mesh,
+                                                const std::string& summary, const std::vector<std::string>& reasons) {
   std::string text = summary;
   for (const std::string& reason : reasons) text += "\n  " + reason;
   raise(mesh == nullptr ? std::string(operation) : operation + (" on mesh " + describe(*mesh)), text);
@@ -21,7 +22,8 @@ namespace detail {
 /// One search over some meshes.
 class SearchRun {
  public:
-  SearchRun(const SearchedStep& step, const SearchOptions& options, const char* operation) : step_(step), options_(options), operation_(operation) {
+  SearchRun(const SearchedStep& step, const SearchOptions& options, const char* operation)
+      : step_(step), options_(options), operation_(operation) {
     result_.options = options;
     ranking_.prefers_splits = by_trace();
   }
@@ -41,8 +43,10 @@ class SearchRun {
       collect(result_.reasons, reasons_of(survey, mesh, space_options, meshes.size() == 1), "");
       const LayoutSpace space(survey, mesh, space_options);
       if (survey.overflowed || space.overflowed) {
-        raise_reasons(operation_, &mesh, "the step has more than " + std::to_string(survey.overflowed ? max_surveyed_dims : max_rules) +
-                                             " dims that may be split; name those to consider in SearchOptions::dims", {});
+        raise_reasons(operation_, &mesh,
+                      "the step has more than " + std::to_string(survey.overflowed ? max_surveyed_dims : max_rules) +
+                          " dims that may be split; name those to consider in SearchOptions::dims",
+                      {});
       }
       spaces_.push_back(space);
       result_.counts.add(search_space(space, survey, trace, static_cast<int>(i), options_.memory_cap, ranking_));
@@ -55,24 +59,29 @@ class SearchRun {
 
  private:
   /// The names and rules of the options; throws if the step or the mesh does not have them.
-  [[nodiscard]] SpaceOptions options_for(const Survey& survey, const MeshValue& mesh, std::span<const MeshValue> meshes) const {
+  [[nodiscard]] SpaceOptions options_for(const Survey& survey, const MeshValue& mesh,
+                                         std::span<const MeshValue> meshes) const {
     SpaceOptions result;
     result.several_axes = options_.several_axes;
     std::vector<std::string> unknown;
     for (const std::string_view dim : options_.dims) {
-      if (survey.find(Name(dim)) < 0) unknown.push_back("SearchOptions::dims names " + quoted(Name(dim)) + ", a dim that the step does not have");
+      if (survey.find(Name(dim)) < 0)
+        unknown.push_back("SearchOptions::dims names " + quoted(Name(dim)) + ", a dim that the step does not have");
       if (!result.dims.full()) result.dims.push_back(Name(dim));
     }
     for (const std::string_view axis : options_.axes) {
       bool is_known = false;
       for (const MeshValue& one : meshes) is_known = is_known || one.find(Name(axis)) >= 0;
-      if (!is_known) unknown.push_back("SearchOptions::axes names " + quoted(Name(axis)) + ", an axis that the mesh does not have");
+      if (!is_known)
+        unknown.push_back("SearchOptions::axes names " + quoted(Name(axis)) + ", an axis that the mesh does not have");
       if (!result.axes.full()) result.axes.push_back(Name(axis));
     }
     for (const AxisValue& axis : mesh.axes) {
-      if (axis.size < 1) unknown.push_back("axis " + quoted(axis.name) + " has a dynamic size; give the search a mesh of known sizes");
+      if (axis.size < 1)
+        unknown.push_back("axis " + quoted(axis.name) + " has a dynamic size; give the search a mesh of known sizes");
     }
-    if (options_.several_axes && mesh.rank() > max_axes_of_dim) unknown.push_back("several_axes takes meshes of at most 6 axes");
+    if (options_.several_axes && mesh.rank() > max_axes_of_dim)
+      unknown.push_back("several_axes takes meshes of at most 6 axes");
     if (!unknown.empty()) raise_reasons(operation_, &mesh, "the options do not fit", unknown);
     Violations malformed;
     const LayoutValue fixed = parse_layout(options_.fixed, malformed);
@@ -101,21 +110,26 @@ class SearchRun {
     }
   }
 
-  SearchCounts search_space(const LayoutSpace& space, const Survey& survey, const MemoryTrace& trace, int mesh, std::int64_t memory_cap, Ranking& ranking) {
+  SearchCounts search_space(const LayoutSpace& space, const Survey& survey, const MemoryTrace& trace, int mesh,
+                            std::int64_t memory_cap, Ranking& ranking) {
     const auto trace_peak = [&](const Splits& splits) {
       const LayoutSpace::Reach reach = space.reach_of(survey, splits);
       return trace.peak([&](DimSet dims) { return space.parts(reach, dims); });
     };
     if (by_trace()) {
       // Exact for a layout, and for a part of the space a bound: each array split as far as it can be there.
-      const auto bound = [&](const Splits& splits, const LowerBound&) { return static_cast<double>(trace_peak(splits)); };
+      const auto bound = [&](const Splits& splits, const LowerBound&) {
+        return static_cast<double>(trace_peak(splits));
+      };
       const auto value = [&](const Splits& splits) {
         const std::int64_t peak = trace_peak(splits);
         return Evaluation{static_cast<double>(peak), peak, false};
       };
       return branch_and_bound(space, survey, memory_cap, options_.exhaustive, mesh, bound, value, ranking);
     }
-    const auto bound = [&](const Splits&, const LowerBound& least) { return objective_of(cost_at_least(space.mesh, least)); };
+    const auto bound = [&](const Splits&, const LowerBound& least) {
+      return objective_of(cost_at_least(space.mesh, least));
+    };
     const auto value = [&](const Splits& splits) { return evaluate(space.rules(splits)); };
     return branch_and_bound(space, survey, memory_cap, options_.exhaustive, mesh, bound, value, ranking);
   }
@@ -129,10 +143,13 @@ class SearchRun {
     found.value = ranked.value;
     found.cost = step_.cost(found.rules());
     if (!result_.layouts.empty() && by_trace()) {
-      found.loses_by = {.kind = CostTerm::Kind::memory, .amount = found.value.objective, .other_amount = result_.best().value.objective,
+      found.loses_by = {.kind = CostTerm::Kind::memory,
+                        .amount = found.value.objective,
+                        .other_amount = result_.best().value.objective,
                         .difference = found.value.objective - result_.best().value.objective};
     } else if (!result_.layouts.empty()) {
-      found.loses_by = dominant_term(result_.best().cost, found.cost, [&](const Cost& cost) { return objective_of(cost); });
+      found.loses_by =
+          dominant_term(result_.best().cost, found.cost, [&](const Cost& cost) { return objective_of(cost); });
     }
     result_.layouts.push_back(found);
   }
@@ -152,8 +169,9 @@ class SearchRun {
     options.cost = nullptr;
     if (options.objective != Objective::tensor_memory) options.objective = Objective::peak_memory;
     const LayoutSearch least = SearchRun(step_, options, operation_).over(meshes);
-    return "memory: the smallest peak is " + std::to_string(least.best().value.memory) + " bytes, under " + text_of(least.best().layout) + " on mesh " +
-           describe(least.best().mesh) + "; the cap is " + std::to_string(options_.memory_cap) + " bytes";
+    return "memory: the smallest peak is " + std::to_string(least.best().value.memory) + " bytes, under " +
+           text_of(least.best().layout) + " on mesh " + describe(least.best().mesh) + "; the cap is " +
+           std::to_string(options_.memory_cap) + " bytes";
   }
 
   static void collect(std::vector<std::string>& all, const std::vector<std::string>& more, const std::string& before) {
@@ -172,18 +190,22 @@ class SearchRun {
   std::vector<LayoutSpace> spaces_;
 };
 
-[[nodiscard]] inline LayoutSearch search_meshes(const SearchedStep& step, std::span<const MeshValue> meshes, const SearchOptions& options, const char* operation) {
+[[nodiscard]] inline LayoutSearch search_meshes(const SearchedStep& step, std::span<const MeshValue> meshes,
+                                                const SearchOptions& options, const char* operation) {
   return SearchRun(step, options, operation).over(meshes);
 }
 
 /// The meshes of a search, their axes named by the options.
 [[nodiscard]] inline std::vector<MeshValue> meshes_of(std::int64_t processors, const SearchOptions& options) {
-  static constexpr std::string_view names[]{"mesh_0", "mesh_1", "mesh_2", "mesh_3", "mesh_4", "mesh_5", "mesh_6", "mesh_7"};
+  static constexpr std::string_view names[]{"mesh_0", "mesh_1", "mesh_2", "mesh_3",
+                                            "mesh_4", "mesh_5", "mesh_6", "mesh_7"};
   if (processors < 1) raise("search", std::to_string(processors) + " processors: there is at least one");
-  if (options.mesh_axes < 1 || options.mesh_axes > 8) raise("search", "SearchOptions::mesh_axes is " + std::to_string(options.mesh_axes) + ", from 1 to 8");
+  if (options.mesh_axes < 1 || options.mesh_axes > 8)
+    raise("search", "SearchOptions::mesh_axes is " + std::to_string(options.mesh_axes) + ", from 1 to 8");
   std::vector<MeshValue> meshes;
   // The order of the axes makes no difference to memory.
-  for (const MeshShape& shape : mesh_shapes(processors, options.mesh_axes, options.objective != Objective::tensor_memory)) {
+  for (const MeshShape& shape :
+       mesh_shapes(processors, options.mesh_axes, options.objective != Objective::tensor_memory)) {
     MeshValue mesh;
     for (int i = 0; i < shape.size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -191,7 +213,9 @@ class SearchRun {
     }
     meshes.push_back(mesh);
   }
-  if (meshes.empty()) raise("search", std::to_string(processors) + " processors form no mesh of at most " + std::to_string(options.mesh_axes) + " axes");
+  if (meshes.empty())
+    raise("search", std::to_string(processors) + " processors form no mesh of at most " +
+                        std::to_string(options.mesh_axes) + " axes");
   return meshes;
 }
 

@@ -9,15 +9,17 @@ inline namespace v0 {
 namespace detail {
 
 /// A collective with the operation that made what it sums.
-[[nodiscard]] constexpr Record record_of_collective(const Backend& backend, const CollectivePlan& plan, const Block& in) {
+[[nodiscard]] constexpr Record record_of_collective(const Backend& backend, const CollectivePlan& plan,
+                                                    const Block& in) {
   Record record = record_of(backend.activity, plan, backend.mesh().size(plan.axes));
-  const bool sums = (plan.collective == Collective::all_reduce || plan.collective == Collective::reduce_scatter) && plan.combine == Combine::sum;
+  const bool sums = (plan.collective == Collective::all_reduce || plan.collective == Collective::reduce_scatter) &&
+                    plan.combine == Combine::sum;
   if (sums) record.summed_by = in.summed_by;
   return record;
 }
 
-// While tracing, a result remembers which operation makes partial sums of it: the one that runs or, if an operand holds partial sums already,
-// the one that made those.
+// While tracing, a result remembers which operation makes partial sums of it: the one that runs or, if an operand holds
+// partial sums already, the one that made those.
 template <class T>
 constexpr void find_sum(const In<T>& operand, const char*& summed_by) {
   if (!operand.block.pending.empty()) summed_by = operand.block.summed_by;

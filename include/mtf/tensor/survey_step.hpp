@@ -6,8 +6,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// What `step(world)` demands of layouts on this mesh. Runs the step once, without rules; a constant expression if all extents are
-/// static. `trace`, if given, is filled with the order in which arrays come and go.
+/// What `step(world)` demands of layouts on this mesh. Runs the step once, without rules; a constant expression if all
+/// extents are static. `trace`, if given, is filled with the order in which arrays come and go.
 template <class Step>
 [[nodiscard]] constexpr Survey survey_step(const Step& step, const MeshValue& mesh, MemoryTrace* trace = nullptr) {
   Survey survey;

@@ -15,7 +15,8 @@ struct OperandBase {};  ///< Base of what operations take: tensors and variables
 
 /// What an operation takes: a tensor, a variable (read at its present version) or the poisoned result of a mistake.
 template <class X>
-concept operand = std::derived_from<std::remove_cvref_t<X>, OperandBase> || std::same_as<std::remove_cvref_t<X>, poisoned>;
+concept operand =
+    std::derived_from<std::remove_cvref_t<X>, OperandBase> || std::same_as<std::remove_cvref_t<X>, poisoned>;
 
 namespace detail {
 /// Whether two packs of dims have the same names in the same order.
@@ -134,7 +135,8 @@ inline constexpr bool counts<poisoned> = true;
 
 /// Whether operands belong to one world type and have one element type.
 template <class X, class... Xs>
-concept compatible = (std::same_as<world_of<X>, world_of<Xs>> && ...) && (std::same_as<element_of<X>, element_of<Xs>> && ...);
+concept compatible =
+    (std::same_as<world_of<X>, world_of<Xs>> && ...) && (std::same_as<element_of<X>, element_of<Xs>> && ...);
 
 namespace detail {
 
@@ -156,7 +158,8 @@ template <class... Xs>
 inline constexpr bool unite_legally = false;
 template <class X, class... Xs>
   requires compatible<X, Xs...>
-inline constexpr bool unite_legally<X, Xs...> = Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>;
+inline constexpr bool unite_legally<X, Xs...> =
+    Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template uniteable<world_of<X>>;
 
 }  // namespace detail
 
@@ -185,7 +188,8 @@ struct NotOperable<X, Xs...> {
     } else if constexpr (!(std::same_as<element_of<X>, element_of<Xs>> && ...)) {
       return std::type_identity<different_element_types<element_of<X>, element_of<Xs>...>>{};
     } else {
-      return std::type_identity<typename Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template not_uniteable<world_of<X>>>{};
+      return std::type_identity<
+          typename Unpack<concatenate<dims_of<X>, dims_of<Xs>...>>::template not_uniteable<world_of<X>>>{};
     }
   }
   using type = typename decltype(select())::type;
@@ -207,10 +211,11 @@ template <class... Xs>
 using not_operable = typename detail::NotOperable<Xs...>::type;
 
 namespace detail {
-/// An empty type if the operands go together (or one is poisoned); otherwise the rule that is violated. An operator makes
-/// an object of it in its own body, so that the message is one level away from the user's line.
+/// An empty type if the operands go together (or one is poisoned); otherwise the rule that is violated. An operator
+/// makes an object of it in its own body, so that the message is one level away from the user's line.
 template <class... Xs>
-using checked = typename std::conditional_t<any_poisoned<Xs...> || operable<Xs...>, Checked, NotChecked>::template of<Xs...>;
+using checked =
+    typename std::conditional_t<any_poisoned<Xs...> || operable<Xs...>, Checked, NotChecked>::template of<Xs...>;
 }  // namespace detail
 
 }  // namespace v0

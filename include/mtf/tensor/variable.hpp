@@ -12,9 +12,9 @@
 namespace mtf {
 inline namespace v0 {
 
-/// Element types of a variable: `Master` of its checkpoints and of drawing the initial value, `Slice` of what each rank keeps
-/// and optimizers update, `Activation` of what the model reads. Updates never go through the activation type: a bfloat16
-/// activation would lose every update below 1/256 of the value.
+/// Element types of a variable: `Master` of its checkpoints and of drawing the initial value, `Slice` of what each rank
+/// keeps and optimizers update, `Activation` of what the model reads. Updates never go through the activation type: a
+/// bfloat16 activation would lose every update below 1/256 of the value.
 template <element Master, element Slice = Master, element Activation = Master>
 struct ElementTypes {
   using master = Master;
@@ -42,7 +42,7 @@ concept variable_element = element<T> || detail::are_element_types<T>;
 
 /// How a variable whose slices and activations differ in type goes from one to the other.
 struct SliceOperations {
-  const ElementOperations* elements = nullptr;             ///< of the slice type
+  const ElementOperations* elements = nullptr;               ///< of the slice type
   Ref<Value> (*to_activation)(const Ref<Value>&) = nullptr;  ///< null if the types are the same
   Ref<Value> (*to_slice)(const Ref<Value>&) = nullptr;
   ElementType master{};
@@ -125,11 +125,13 @@ class Registry {
   /// Throws if a variable of this path cannot be made now.
   MTF_NOINLINE constexpr void require_new(const Backend& backend, const Scope& path) const {
     if (backend.replaying != nullptr) {
-      raise("variable", quoted(path.view()) + " is made while " + backend.replaying +
-                            " runs a function for its gradient; make variables before, and let the function refer to them");
+      raise("variable",
+            quoted(path.view()) + " is made while " + backend.replaying +
+                " runs a function for its gradient; make variables before, and let the function refer to them");
     }
     if (find(path) != nullptr) {
-      raise("variable", quoted(path.view()) + " exists already; give it another path, or read the first one through its handle");
+      raise("variable",
+            quoted(path.view()) + " exists already; give it another path, or read the first one through its handle");
     }
   }
   /// Adds a slot of an optimizer, of this value: it is not trained, and no graph knows it. The path must be new.
@@ -138,8 +140,10 @@ class Registry {
     state.trainable = false;
     return state;
   }
-  /// Adds a variable of this value, of the slice type; `elements` is of the activation type. A second one of a path is an error.
-  constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements, const SliceOperations& types) {
+  /// Adds a variable of this value, of the slice type; `elements` is of the activation type. A second one of a path is
+  /// an error.
+  constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const ElementOperations* elements,
+                               const SliceOperations& types) {
     require_new(value->backend(), path);
     VariableState& state = add(path, value, types);
     state.leaf.node = make_node(value->backend(), value->placement, elements);
@@ -174,8 +178,8 @@ class Registry {
   VariableState* buckets_[buckets]{};
 };
 
-/// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version, in its activation type; the
-/// tensor read is a snapshot that later assignments do not change.
+/// A handle to a variable of shape [Dims...]. Used as an operand it is read at its present version, in its activation
+/// type; the tensor read is a snapshot that later assignments do not change.
 template <class World, variable_element T, dim_like... Dims>
 class Variable : public OperandBase {
  public:
@@ -187,13 +191,16 @@ class Variable : public OperandBase {
 
   constexpr explicit Variable(VariableState& state) : state_(&state) {}
 
-  [[nodiscard]] constexpr Tensor<World, element_type, Dims...> read() const { return Tensor<World, element_type, Dims...>(state_->leaf); }
+  [[nodiscard]] constexpr Tensor<World, element_type, Dims...> read() const {
+    return Tensor<World, element_type, Dims...>(state_->leaf);
+  }
   [[nodiscard]] constexpr VariableState& state() const { return *state_; }
   [[nodiscard]] constexpr std::string_view path() const { return state_->path.view(); }
   [[nodiscard]] constexpr ShapeValue shape() const { return state_->placement().shape(); }
 
-  /// Makes `value` the present version, adds it to it, or subtracts it from it: a tensor of the variable's dims and of any floating-point type,
-  /// which is converted to the slice type. Completes the value if it is pending. Throws if the extents or the worlds differ.
+  /// Makes `value` the present version, adds it to it, or subtracts it from it: a tensor of the variable's dims and of
+  /// any floating-point type, which is converted to the slice type. Completes the value if it is pending. Throws if the
+  /// extents or the worlds differ.
   template <operand X>
   constexpr void assign(const X& value) const;
   template <operand X>
@@ -230,9 +237,7 @@ Tensor<World, typename TypesOf<T>::activation, Dims...> plain(const Variable<Wor
 template <class Arrays>
 constexpr void require_same_backend(const Backend& backend, const char* operation, const Arrays& arrays) {
   for (const Array *array = arrays.data(), *end = array + arrays.size(); array != end; ++array) {
-    if (array->value.object->block.object->backend != &backend) {
-      raise(operation, "the operands belong to different worlds; use from_global(other_world, to_host(x)) to carry data over");
-    }
+    if (array->value.object->block.object->backend != &backend) raise(operation, MTF_RULE_DIFFERENT_WORLDS);
   }
 }
 
@@ -241,7 +246,8 @@ template <class V, class X>
 constexpr Ref<Value> value_for(const V& variable, const char* operation, const X& value) {
   using E = typename V::engine_type;
   constexpr bool fits = std::same_as<world_of<X>, world_of<V>> && same_names<dims_of<X>, dims_of<V>>;
-  static_assert(fits, "mtf: assign: the value must be a tensor of the variable's world with the variable's dims in their order");
+  static_assert(
+      fits, "mtf: assign: the value must be a tensor of the variable's world with the variable's dims in their order");
   static_assert(floating<element_of<X>>, "mtf: assign: the value must be floating point; convert with cast<T>(x)");
   Backend& backend = variable.state().leaf.value->backend();
   require_open(backend, operation);
@@ -251,7 +257,8 @@ constexpr Ref<Value> value_for(const V& variable, const char* operation, const X
     raise(operation, quoted(variable.path()) + " has dims " + describe(variable.shape()) + ", the value " +
                          describe(array.value->placement.shape()));
   }
-  return untyped::convert<E, typename V::types::slice, element_of<X>>(static_cast<E&>(array.value->backend()), array.value);
+  return untyped::convert<E, typename V::types::slice, element_of<X>>(static_cast<E&>(array.value->backend()),
+                                                                      array.value);
 }
 
 /// slice = f(slice, term), in place if nobody holds the present version.
@@ -261,7 +268,8 @@ constexpr void update(VariableState& state, const F& f, const Ref<Value>& term, 
   using S = typename V::types::slice;
   Ref<Value> result = state.writable();
   E& engine = static_cast<E&>(result->backend());
-  engine.run(plan_map(engine, result->placement, result->placement, term->placement), f, out<S>(result), in<S>(result), in<S>(term));
+  engine.run(plan_map(engine, result->placement, result->placement, term->placement), f, out<S>(result), in<S>(result),
+             in<S>(term));
   state.assign(result);
 }
 

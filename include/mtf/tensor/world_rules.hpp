@@ -13,9 +13,9 @@ inline namespace v0 {
 
 /// What a World takes at run time.
 struct WorldOptions {
-  std::string_view mesh{};    ///< sizes of dynamic axes, "rows:2;cols:2"; of a dynamic_mesh also the axes and their order
+  std::string_view mesh{};  ///< sizes of dynamic axes, "rows:2;cols:2"; of a dynamic_mesh also the axes and their order
   std::string_view layout{};  ///< the rules of a dynamic_layout, "batch:rows;d_ff:cols"
-  std::uint64_t seed = 0;   ///< of the initial values of variables
+  std::uint64_t seed = 0;     ///< of the initial values of variables
 };
 
 namespace detail {
@@ -59,16 +59,21 @@ MTF_COLD [[nodiscard]] inline WorldRules read_rules(const StaticRules& types, co
       if (at >= 0 && (axis.size == dynamic || axis.size == given.axes[at].size)) {
         axis.size = given.axes[at].size;
       } else if (at >= 0) {
-        raise("World", "axis \"" + name + "\" has static size " + std::to_string(axis.size) + ", the mesh text says " + std::to_string(given.axes[at].size));
+        raise("World", "axis \"" + name + "\" has static size " + std::to_string(axis.size) + ", the mesh text says " +
+                           std::to_string(given.axes[at].size));
       } else if (axis.size == dynamic) {
-        raise("World", "axis \"" + name + "\" has a dynamic size, which the mesh text does not give; write \"" + name + ":N\"");
+        raise("World",
+              "axis \"" + name + "\" has a dynamic size, which the mesh text does not give; write \"" + name + ":N\"");
       }
     }
     for (const AxisValue& axis : given.axes) {
-      if (mesh.find(axis.name) < 0) raise("World", "the mesh text names axis \"" + std::string(axis.name.text) + "\", which the mesh type lacks");
+      if (mesh.find(axis.name) < 0)
+        raise("World", "the mesh text names axis \"" + std::string(axis.name.text) + "\", which the mesh type lacks");
     }
   }
-  const LayoutValue layout = types.has_layout ? types.layout : parse_layout({result.layout_text.data(), result.layout_text.size()}, violations);
+  const LayoutValue layout = types.has_layout
+                                 ? types.layout
+                                 : parse_layout({result.layout_text.data(), result.layout_text.size()}, violations);
   result.rules = resolve(layout, mesh, violations);
   require_none("World on mesh " + describe(mesh), violations);
   return result;

@@ -57,8 +57,12 @@ class Engine : public Backend {
 
   /// Collective. Throws if the communicator does not have the mesh's size. The texts are those that names of the rules
   /// refer to.
-  Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, std::vector<char> mesh_text, std::vector<char> layout_text)
-      : mesh_text_(std::move(mesh_text)), layout_text_(std::move(layout_text)), space_(instance), communicators_(comm, placement_rules.mesh) {
+  Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, std::vector<char> mesh_text,
+         std::vector<char> layout_text)
+      : mesh_text_(std::move(mesh_text)),
+        layout_text_(std::move(layout_text)),
+        space_(instance),
+        communicators_(comm, placement_rules.mesh) {
     rules = placement_rules;
     coordinates = rules.mesh.coordinates(communicators_.world().rank);
   }
@@ -109,7 +113,8 @@ class Engine : public Backend {
     MapPlan plan;
     plan.loop.operands = 2;
     plan.loop.dims.push_back({count, {1, 1}});
-    kernels::execute(space(), plan, detail::Convert<bfloat16>{}, static_cast<bfloat16*>(rounded), static_cast<const float*>(block.data));
+    kernels::execute(space(), plan, detail::Convert<bfloat16>{}, static_cast<bfloat16*>(rounded),
+                     static_cast<const float*>(block.data));
     if (tracing) keep_record(record_of(activity, detail::work_of_narrowing(block)), begin);
     pool_.give(block.data, block.bytes);
     block.data = rounded;
@@ -150,8 +155,11 @@ class Engine : public Backend {
   /// Fills a slice from f(row-major index in the global array).
   template <class T, class F>
   void write(Block& block, const Placement& placement, const F& f) {
-    std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>> slice(static_cast<std::size_t>(placement.local_size()));
-    for_each_element(placement, [&](std::int64_t local, std::int64_t global) { slice[static_cast<std::size_t>(local)] = static_cast<T>(f(global)); });
+    std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>> slice(
+        static_cast<std::size_t>(placement.local_size()));
+    for_each_element(placement, [&](std::int64_t local, std::int64_t global) {
+      slice[static_cast<std::size_t>(local)] = static_cast<T>(f(global));
+    });
     write(block, slice.data());
   }
   /// Fills a slice from the whole array.
@@ -188,7 +196,9 @@ class Engine : public Backend {
   [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
 
  private:
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - records_begin_).count(); }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - records_begin_).count();
+  }
   [[nodiscard]] double start_of_record() const { return tracing ? seconds() : 0; }
   /// Appends a record of what began at `begin` and ends now.
   MTF_COLD void keep_record(Record record, double begin) {
@@ -229,7 +239,8 @@ class Engine : public Backend {
   static int perform(const CollectivePlan& plan, const Group& group, void* out, const void* in) {
     switch (plan.collective) {
       case Collective::all_reduce: return collectives::all_reduce(group, out, plan.count, plan.type, plan.combine);
-      case Collective::reduce_scatter: return collectives::reduce_scatter(group, in, out, plan.count / group.size, plan.type, plan.combine);
+      case Collective::reduce_scatter:
+        return collectives::reduce_scatter(group, in, out, plan.count / group.size, plan.type, plan.combine);
       case Collective::all_gather: return collectives::all_gather(group, in, out, plan.count / group.size, plan.type);
       case Collective::all_to_all: return collectives::all_to_all(group, in, out, plan.count, plan.type);
       case Collective::broadcast: return collectives::broadcast(group, out, plan.count, plan.type);
@@ -247,8 +258,10 @@ class Engine : public Backend {
       std::memcpy(ToBlock ? block : host, ToBlock ? host : block, static_cast<std::size_t>(bytes));
     } else {
       using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
-      const Kokkos::View<char*, memory_space, Unmanaged> there(static_cast<char*>(block), static_cast<std::size_t>(bytes));
-      const Kokkos::View<char*, Kokkos::HostSpace, Unmanaged> here(static_cast<char*>(host), static_cast<std::size_t>(bytes));
+      const Kokkos::View<char*, memory_space, Unmanaged> there(static_cast<char*>(block),
+                                                               static_cast<std::size_t>(bytes));
+      const Kokkos::View<char*, Kokkos::HostSpace, Unmanaged> here(static_cast<char*>(host),
+                                                                   static_cast<std::size_t>(bytes));
       if constexpr (ToBlock) {
         Kokkos::deep_copy(there, here);
       } else {
@@ -259,7 +272,8 @@ class Engine : public Backend {
 
   std::vector<char> mesh_text_;
   std::vector<char> layout_text_;
-  std::optional<Space> space_;  ///< none once closed: Kokkos refuses instances that outlive it, and tensors may hold the engine longer
+  std::optional<Space>
+      space_;  ///< none once closed: Kokkos refuses instances that outlive it, and tensors may hold the engine longer
   Communicators communicators_;
   Counters counters_;
   MemoryPool<memory_space> pool_;

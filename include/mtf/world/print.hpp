@@ -19,7 +19,8 @@ template <class T>
 std::string elements_text(const std::vector<T>& elements, const ShapeValue& shape, int dim, std::size_t& next) {
   if (dim == shape.size()) return fmt::format("{}", static_cast<computed<T>>(elements[next++]));
   std::string text = "[";
-  for (std::int64_t i = 0; i < shape[dim].extent; ++i) text += (i > 0 ? ", " : "") + elements_text(elements, shape, dim + 1, next);
+  for (std::int64_t i = 0; i < shape[dim].extent; ++i)
+    text += (i > 0 ? ", " : "") + elements_text(elements, shape, dim + 1, next);
   return text + "]";
 }
 
@@ -39,14 +40,16 @@ decltype(auto) printable(const X& x) {
 
 }  // namespace detail
 
-/// Prints on rank 0, in the format of the fmt library; tensors among the arguments are fetched, which is collective: every rank
-/// calls it.
+/// Prints on rank 0, in the format of the fmt library; tensors among the arguments are fetched, which is collective:
+/// every rank calls it.
 template <class World, class... Arguments>
 void print(World& world, std::string_view format, const Arguments&... arguments) {
   // Braces fix the order of the collectives.
   const std::tuple<std::decay_t<decltype(detail::printable(arguments))>...> values{detail::printable(arguments)...};
   if (world.rank() != 0) return;
-  const std::string text = std::apply([&](const auto&... v) { return fmt::vformat({format.data(), format.size()}, fmt::make_format_args(v...)); }, values);
+  const std::string text = std::apply(
+      [&](const auto&... v) { return fmt::vformat({format.data(), format.size()}, fmt::make_format_args(v...)); },
+      values);
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }

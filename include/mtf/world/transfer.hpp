@@ -17,12 +17,15 @@ inline namespace v0 {
 namespace detail {
 
 /// A new value of this shape for a whole array of `given` elements.
-[[nodiscard]] MTF_RUN_TIME Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type);
+[[nodiscard]] MTF_RUN_TIME Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given,
+                                                     const ShapeValue& shape, ElementType type);
 #if MTF_HAS_DEFINITIONS
-Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape, ElementType type) {
+Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given, const ShapeValue& shape,
+                          ElementType type) {
   require_legal(backend, name, shape);
   if (given != size_of(shape)) {
-    raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " + std::to_string(size_of(shape)));
+    raise(name, std::to_string(given) + " elements given for dims " + describe(shape) + ", which have " +
+                    std::to_string(size_of(shape)));
   }
   return make_value(backend, backend.place(shape), type);
 }
@@ -46,7 +49,11 @@ std::vector<T> gather_to_host(E& engine, const Value& value) {
   const std::int64_t parts = engine.mesh().size(axes);
   const std::int64_t count = placement.local_size();
   const Buffer gathered(engine.allocate(value.type(), count * parts));
-  engine.communicate({.collective = Collective::all_gather, .axes = axes, .count = count * parts, .type = value.type(), .operation = "to_host"},
+  engine.communicate({.collective = Collective::all_gather,
+                      .axes = axes,
+                      .count = count * parts,
+                      .type = value.type(),
+                      .operation = "to_host"},
                      *gathered, *value.block);
   std::vector<T> slices(result.size());
   engine.read(*gathered, slices.data());
@@ -77,15 +84,15 @@ struct ViewData<T, 0> {
 
 }  // namespace detail
 
-/// A tensor of shape [dims...] from the whole array, row-major, which every rank has. No communication. Throws if the number of
-/// elements is not that of the dims.
+/// A tensor of shape [dims...] from the whole array, row-major, which every rank has. No communication. Throws if the
+/// number of elements is not that of the dims.
 template <element T, class World, dim_like... Dims>
 auto from_global(World& world, std::span<const T> global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
   } else {
-    Ref<Value> value = detail::value_of_whole(world.engine(), "from_global", static_cast<std::int64_t>(global.size()), Shape<Dims...>(dims...).value(),
-                                         element_type_of<T>::value);
+    Ref<Value> value = detail::value_of_whole(world.engine(), "from_global", static_cast<std::int64_t>(global.size()),
+                                              Shape<Dims...>(dims...).value(), element_type_of<T>::value);
     world.engine().write_slice(*value->block, value->placement, global.data());
     return Tensor<World, T, Dims...>(Array{std::move(value), {}});
   }
@@ -114,7 +121,10 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
   Ref<Value> value = detail::value_of_whole(engine, "from_root", given, shape, element_type_of<T>::value);
   const Buffer whole(engine.allocate(element_type_of<T>::value, expected));
   if (world.rank() == 0) engine.write(*whole, global.data());
-  engine.communicate({.collective = Collective::broadcast, .axes = engine.mesh().all(), .count = expected, .type = element_type_of<T>::value,
+  engine.communicate({.collective = Collective::broadcast,
+                      .axes = engine.mesh().all(),
+                      .count = expected,
+                      .type = element_type_of<T>::value,
                       .operation = "from_root"},
                      *whole, *whole);
   std::vector<detail::host_element<T>> host(static_cast<std::size_t>(expected));
@@ -123,8 +133,8 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
   return Tensor<World, T, Dims...>(Array{std::move(value), {}});
 }
 
-/// The whole array on every rank, row-major. Collective: an allgather over the axes that split it, after completing a pending
-/// sum. (bool comes as std::uint8_t.)
+/// The whole array on every rank, row-major. Collective: an allgather over the axes that split it, after completing a
+/// pending sum. (bool comes as std::uint8_t.)
 template <operand X>
 auto to_host(const X& x) {
   using T = detail::host_element<element_of<X>>;
@@ -150,12 +160,14 @@ auto item(const X& x) {
 template <class TensorType>
 class Lent {
  public:
-  Lent(TensorType tensor, const void* data, std::int64_t bytes) : tensor_(std::move(tensor)), data_(data), bytes_(bytes), hash_(hash()) {}
+  Lent(TensorType tensor, const void* data, std::int64_t bytes)
+      : tensor_(std::move(tensor)), data_(data), bytes_(bytes), hash_(hash()) {}
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
   ~Lent() {
 #ifndef NDEBUG
-    if (hash() != hash_) detail::end_job({}, "from_local: memory that was lent to a tensor was written to before the guard ended");
+    if (hash() != hash_)
+      detail::end_job({}, "from_local: memory that was lent to a tensor was written to before the guard ended");
 #endif
   }
   [[nodiscard]] const TensorType& tensor() const { return tensor_; }
@@ -174,8 +186,9 @@ class Lent {
   std::uint64_t hash_;
 };
 
-/// A tensor of shape [dims...] from this rank's slice, a Kokkos view of the local extents. A contiguous row-major view is used in
-/// place: the returned guard lends it. Any other layout is copied. Throws unless the view's extents are the local ones.
+/// A tensor of shape [dims...] from this rank's slice, a Kokkos view of the local extents. A contiguous row-major view
+/// is used in place: the returned guard lends it. Any other layout is copied. Throws unless the view's extents are the
+/// local ones.
 template <class World, class ViewType, dim_like... Dims>
 auto from_local(World& world, const ViewType& view, const Dims&... dims) {
   using T = typename ViewType::non_const_value_type;
@@ -193,23 +206,27 @@ auto from_local(World& world, const ViewType& view, const Dims&... dims) {
     const auto r = static_cast<std::size_t>(d);
     const auto extent = static_cast<std::int64_t>(view.extent(r));
     if (extent != placement.dims[d].local()) {
-      raise("from_local", "extent " + std::to_string(extent) + " of the view in dim \"" + std::string(placement.dims[d].name.text) + "\" is not the local " +
+      raise("from_local", "extent " + std::to_string(extent) + " of the view in dim \"" +
+                              std::string(placement.dims[d].name.text) + "\" is not the local " +
                               std::to_string(placement.dims[d].local()));
     }
-    contiguous = contiguous && (extent == 1 || static_cast<std::int64_t>(view.stride(static_cast<unsigned>(r))) == stride);
+    contiguous =
+        contiguous && (extent == 1 || static_cast<std::int64_t>(view.stride(static_cast<unsigned>(r))) == stride);
     stride *= extent;
   }
   const std::int64_t bytes = placement.local_size() * static_cast<std::int64_t>(sizeof(T));
   Ref<Value> value;
   if (contiguous) {
-    value = Ref<Value>(make<Value>(placement, engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data()))));
+    value = Ref<Value>(make<Value>(
+        placement, engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data()))));
   } else {
     value = make_value(engine, placement, element_type_of<T>::value);
     CopyPlan plan;
     plan.loop.operands = 2;
     const StridedShape row = row_major(placement);
     for (int d = 0; d < placement.rank(); ++d) {
-      plan.loop.dims.push_back({row[d].extent, {row[d].stride, static_cast<std::int64_t>(view.stride(static_cast<unsigned>(d)))}});
+      plan.loop.dims.push_back(
+          {row[d].extent, {row[d].stride, static_cast<std::int64_t>(view.stride(static_cast<unsigned>(d)))}});
     }
     const Buffer source(engine.lend(element_type_of<T>::value, placement.local_size(), const_cast<T*>(view.data())));
     engine.copy(plan, *value->block, *source);
@@ -232,7 +249,8 @@ namespace detail {
 /// The local slice of a value as a view of T, const or not, at its global offsets.
 template <class T, std::size_t Rank, class E>
 auto view_of(const E& engine, const Placement& placement, void* data) {
-  using ViewType = Kokkos::View<typename ViewData<T, Rank>::type, Kokkos::LayoutRight, typename E::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  using ViewType = Kokkos::View<typename ViewData<T, Rank>::type, Kokkos::LayoutRight, typename E::memory_space,
+                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   Kokkos::LayoutRight extents;
   LocalView<ViewType, Rank> result;
   for (std::size_t d = 0; d < Rank; ++d) {

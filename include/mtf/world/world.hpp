@@ -25,8 +25,8 @@ struct EngineFor {
 
 namespace detail {
 
-/// A world without its mesh and layout types: what all worlds on an execution space share. Long members are defined outside of the class,
-/// not inline, so that `extern template` keeps them out of a user's file.
+/// A world without its mesh and layout types: what all worlds on an execution space share. Long members are defined
+/// outside of the class, not inline, so that `extern template` keeps them out of a user's file.
 template <class Space>
 class WorldCore {
  public:
@@ -54,8 +54,8 @@ class WorldCore {
   [[nodiscard]] MPI_Comm axis_comm(std::string_view axis) {
     return engine().communicators().along(AxisSet::of(axis_position(axis))).comm;
   }
-  /// Keeps a record of every plan and collective from now on, see `records`; collective, so that the ranks' clocks agree as well as a
-  /// barrier allows. Every plan then waits for its kernels: only a traced step pays.
+  /// Keeps a record of every plan and collective from now on, see `records`; collective, so that the ranks' clocks
+  /// agree as well as a barrier allows. Every plan then waits for its kernels: only a traced step pays.
   MTF_COLD void start_tracing() {
     detail::check_mpi(MPI_Barrier(comm()), "start_tracing");
     engine().restart_records();
@@ -76,7 +76,8 @@ class WorldCore {
   template <class V>
   [[nodiscard]] V agree(V value) {
     static_assert(std::is_trivially_copyable_v<V>, "mtf: agree takes trivially copyable values");
-    detail::check_mpi(MPI_Bcast(&value, static_cast<int>(sizeof(V)), MPI_BYTE, 0, engine().communicators().world().comm), "agree");
+    detail::check_mpi(
+        MPI_Bcast(&value, static_cast<int>(sizeof(V)), MPI_BYTE, 0, engine().communicators().world().comm), "agree");
     return value;
   }
   /// Whether replicas of every variable are bitwise equal and all ranks have run the same collectives. Collective.
@@ -85,7 +86,8 @@ class WorldCore {
   [[nodiscard]] std::vector<std::string> unused_rules() const;
   /// "rank 3 (rows=1, cols=1)".
   [[nodiscard]] std::string describe_rank() const;
-  /// Ranks, hosts, threads and cores, with a warning for every pair of ranks on one core and every crowded host. Collective.
+  /// Ranks, hosts, threads and cores, with a warning for every pair of ranks on one core and every crowded host.
+  /// Collective.
   [[nodiscard]] std::string describe_processes() const;
 
  private:
@@ -110,10 +112,12 @@ WorldCore<Space>::WorldCore(MPI_Comm comm, const StaticRules& types, const World
   int level = MPI_THREAD_SINGLE;
   detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   if (level < MPI_THREAD_FUNNELED && space.concurrency() > 1) {
-    throw std::runtime_error("mtf: World: MPI was initialised with MPI_THREAD_SINGLE, and the execution space " + std::string(Space::name()) + " has " +
-                             std::to_string(space.concurrency()) + " threads; call MPI_Init_thread with MPI_THREAD_FUNNELED, or use mtf::run");
+    throw std::runtime_error("mtf: World: MPI was initialised with MPI_THREAD_SINGLE, and the execution space " +
+                             std::string(Space::name()) + " has " + std::to_string(space.concurrency()) +
+                             " threads; call MPI_Init_thread with MPI_THREAD_FUNNELED, or use mtf::run");
   }
-  engine_ = Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
+  engine_ =
+      Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
 }
 
 template <class Space>
@@ -122,7 +126,8 @@ WorldCore<Space>::~WorldCore() {
   if (std::uncaught_exceptions() > exceptions_) detail::unwound_place = describe_rank();
   if (std::uncaught_exceptions() > exceptions_ && !plan_error::in_flight()) {
     // The other ranks may wait in another collective; freeing communicators would wait for them.
-    if (detail::boundaries == 0) detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
+    if (detail::boundaries == 0)
+      detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
     return;
   }
   registry_.clear();
@@ -182,21 +187,22 @@ bool WorldCore<Space>::replicas_equal(const Value& value) {
 
 }  // namespace detail
 
-/// The program on a mesh of processors: communicators, one execution-space instance, memory, variables, counters. Every rank
-/// of the communicator makes it with the same arguments, and calls the same operations in the same order.
+/// The program on a mesh of processors: communicators, one execution-space instance, memory, variables, counters. Every
+/// rank of the communicator makes it with the same arguments, and calls the same operations in the same order.
 ///
 /// Operations find their world through an operand. Not movable; tensors may outlive it but not be used then.
 template <class MeshType, class LayoutType, class Space = Kokkos::DefaultExecutionSpace>
 class World : public detail::WorldCore<Space> {
-  static_assert(std::is_base_of_v<MeshBase, MeshType> && std::is_base_of_v<LayoutBase, LayoutType>,
-                "mtf: World<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and mtf::Layout<...>");
+  static_assert(
+      std::is_base_of_v<MeshBase, MeshType> && std::is_base_of_v<LayoutBase, LayoutType>,
+      "mtf: World<Mesh, Layout> takes a mesh, then a layout: structs derived from mtf::Mesh<...> and mtf::Layout<...>");
 
  public:
   using mesh_type = MeshType;
   using layout_type = LayoutType;
 
-  /// Collective over `comm`, whose size must be that of the mesh; the communicator is duplicated. MPI and Kokkos must be
-  /// initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used.
+  /// Collective over `comm`, whose size must be that of the mesh; the communicator is duplicated. MPI and Kokkos must
+  /// be initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used.
   explicit World(MPI_Comm comm, const WorldOptions& options = {}, const Space& space = Space())
       : detail::WorldCore<Space>(comm, detail::static_rules_of<MeshType, LayoutType>(), options, space) {
     if constexpr (!applicable<MeshType, LayoutType>) (void)not_applicable<MeshType, LayoutType>{};

@@ -1,6 +1,4 @@
 // One way for a job to end, chosen by the first argument. See ends.py for what each must do.
-#include <mtf/mtf.hpp>
-
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +7,8 @@
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <mtf/mtf.hpp>
 
 namespace {
 
