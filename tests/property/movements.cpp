@@ -8,7 +8,9 @@ namespace {
 /// Types whose elements are moved.
 template <class F>
 Program moved(Draw& draw, const F& f) {
-  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t, bool>(draw, f);
+  Program p = with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t, bool>(draw, f);
+  p.moves = true;
+  return p;
 }
 template <class T>
 Input input_of(const ShapeValue& shape) {
@@ -203,9 +205,9 @@ Program draw_split(Draw& draw, const ShapeValue& dims) {
     for (const DimValue& part : parts) p.unions.push_back(replaced(p.inputs[0].shape, d, part));
     p.text += fmt::format(" into {} parts", parts.size());
     p.sends_back = [parts](const Slices& s) {
-      Collectives sent;
-      for (const DimValue& part : parts) sent.push_back(s.exchange(part.name.text));
-      return sent;
+      ShapeValue to_dims;
+      for (const DimValue& part : parts) to_dims.push_back(part);
+      return Collectives{s.exchange(to_dims)};
     };
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       const auto results = mtf::untyped::split<Engine, T>(e, xs[0], Name(d), parts);
@@ -232,6 +234,7 @@ Program draw_unstack(Draw& draw, const ShapeValue& dims) {
     std::string_view d;
     std::int64_t extent = 0;
     Program p = along<T>(draw, dims, "unstack", d, extent);
+    p.moves = true;
     p.sends_back = nullptr;  // every rank has every part
     p.run = [=](Engine& e, const std::vector<Array>& xs) {
       const auto results = mtf::untyped::unstack<Engine, T>(e, xs[0], Name(d));
@@ -328,6 +331,7 @@ Program draw_halo(Draw& draw, const ShapeValue& dims) {
     const DimValue to{Name("n"), left + extent + right};
     p.inputs = {input_of<T>(x)};
     p.kind = "halo_exchange";
+    p.moves = std::max(left, right) <= extent && (!wrap || left + right <= extent);  // else elements come twice
     p.text = fmt::format("halo_exchange of {} and {} around blocks {} of {}, wrap {}", left, right, blocks, size, wrap);
     p.unions = {replaced(x, size, to)};
     p.sends = p.sends_back = [blocks](const Slices& s) { return Collectives{s.exchange(blocks)}; };

@@ -275,6 +275,7 @@ struct Program {
   std::int64_t terms = 1;      ///< of the longest sum
   int roundings = 2;           ///< to the element type: of each rank's part of a pending sum, and of the result
   bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients
+  bool moves = false;          ///< results are elements of the inputs, or 0, and no rank receives what it does not lack
 };
 
 using DrawProgram = Program (*)(Draw&, const ShapeValue& dims);

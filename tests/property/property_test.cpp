@@ -3,7 +3,9 @@
 // layouts. The operations are in the files beside this one, by family.
 //
 // MTF_PROPERTY_CASES sets how many; MTF_PROPERTY_CASE=N runs case N alone, which repeats a failure.
+#include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "program.hpp"
 
@@ -344,6 +346,64 @@ std::string surprise(const World& world, const std::vector<mtf::Record>& sent, C
   return {};
 }
 
+/// The elements that the ranks lack, all together, of a program that moves elements: forward those of inputs from which
+/// their slices of the results are, and in the gradient those of the results that came from their slices of the inputs.
+struct Lacking {
+  std::int64_t forward = 0, back = 0;
+};
+Lacking lacking(const World& world, const Program& program) {
+  const mtf::MeshValue& mesh = world.mesh();
+  std::vector<Dense> inputs;
+  double elements = 0;
+  for (const Input& input : program.inputs) {
+    inputs.push_back(make(input.shape, [&](const Index&) { return Scalar(++elements); }));  // each has a number
+  }
+  const std::vector<Dense> outputs = program.naive(inputs);
+  const auto for_each_held = [&](const mtf::Coordinates& at, const std::vector<Dense>& arrays, const auto& f) {
+    std::size_t first = 0;  // the number of an array's first element among those of all arrays
+    for (const Dense& array : arrays) {
+      const mtf::Placement placement = mtf::place(world.engine().rules, array.shape);
+      for_each(array.shape, [&](const Index& index) {
+        const bool held = std::ranges::all_of(placement.dims, [&](const mtf::PlacedDim& dim) {
+          const std::int64_t begin = mtf::slice_begin(dim, mesh, at);
+          return index[dim.name.text] >= begin && index[dim.name.text] < begin + dim.local();
+        });
+        if (held) f(first + array.offset(index), static_cast<std::size_t>(array(index).value));
+      });
+      first += array.elements.size();
+    }
+  };
+  Lacking result;
+  for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
+    const mtf::Coordinates at = mesh.coordinates(rank);
+    std::set<std::size_t> held, wanted;
+    for_each_held(at, inputs, [&](std::size_t, std::size_t number) { held.insert(number); });
+    for_each_held(at, outputs, [&](std::size_t, std::size_t number) {
+      if (number != 0 && !held.contains(number)) wanted.insert(number);
+    });
+    result.forward += std::ssize(wanted);
+    std::set<std::size_t> held_results;
+    for_each_held(at, outputs, [&](std::size_t position, std::size_t) { held_results.insert(position); });
+    std::size_t position = 0;
+    for (const Dense& output : outputs) {
+      for (const Scalar& element : output.elements) {
+        const bool wants = held.contains(static_cast<std::size_t>(element.value)) && !held_results.contains(position);
+        if (wants) ++result.back;
+        ++position;
+      }
+    }
+  }
+  return result;
+}
+/// Elements that all ranks have sent.
+std::int64_t sent_by_all(const std::vector<mtf::Record>& sent) {
+  double elements = 0;
+  for (const mtf::Record& record : sent)
+    elements += record.wire_bytes / static_cast<double>(mtf::bytes_of(record.type));
+  MPI_Allreduce(MPI_IN_PLACE, &elements, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  return std::llround(elements);
+}
+
 /// Whether all ranks have the same results, bit for bit.
 bool equal_on_all_ranks(const Results& results) {
   std::uint64_t hash = mtf::hash_text({});
@@ -405,6 +465,11 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
     CHECK_MESSAGE(surprise(world, results.sent, foreseen(program.sends)) == "", what);
     if (!results.gradients.empty()) {
       CHECK_MESSAGE(surprise(world, results.sent_back, foreseen(program.sends_back)) == "", what, ", gradient");
+    }
+    if (program.moves) {
+      const Lacking least = lacking(world, program);
+      CHECK_MESSAGE(sent_by_all(results.sent) <= least.forward, what);
+      CHECK_MESSAGE(sent_by_all(results.sent_back) <= least.back, what, ", gradient");
     }
     ++ran[program.kind];
     // All ranks have the same, so one of them compares, while the others go on.

@@ -139,7 +139,7 @@ MTF_NOINLINE [[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text,
         !name.empty() && !digits.empty() && digits.size() <= 9 && !mesh.axes.full() && mesh.find(Name(name)) < 0;
     for (const char c : digits) {
       good = good && c >= '0' && c <= '9';
-      size = size * 10 + (c - '0');
+      if (good) size = size * 10 + (c - '0');
     }
     if (good && size > 0) {
       mesh.axes.push_back({Name(name), size});

@@ -101,7 +101,8 @@ inline constexpr bool has_blocks = contains(dims_of<X>::shape(), Blocks::name) &
 ///
 /// Errors: BlockSize is split (rename it to a dim without a rule), a negative halo, a New of another extent.
 /// Communication: none if Blocks is not split, else one exchange, in which a rank receives the halos of its outer
-/// blocks. Gradient: what was copied several times sums what comes back, in one exchange.
+/// blocks; of halos that are longer than a block some elements come for two blocks of a rank, twice. Gradient: what was
+/// copied several times sums what comes back, in one exchange.
 template <dim_like Blocks, dim_like BlockSize, dim_like New = detail::dynamic_dim<BlockSize>, operand X>
 constexpr auto halo_exchange(const X& x, std::int64_t halo, WrapOptions options = {}) {
   if constexpr (any_poisoned<X>) {

@@ -10,7 +10,7 @@ namespace untyped {
 
 /// The gradient of a function found by running it again on its inputs.
 template <class F, class... Xs>
-class RecomputeGradient final : public JointOperation {
+class RecomputeGradient final : public FunctionOperation {
  public:
   constexpr explicit RecomputeGradient(const F& function) : f(function) {}
   F f;

@@ -4,6 +4,7 @@
 
 #include <mtf/ops/reshape.hpp>
 #include <mtf/plan/segments.hpp>
+#include <mtf/tensor/joint_operation.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -83,9 +84,17 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_route(const Backend& back
                        dim_or_unit(to, route.target), box, route.segments);
 }
 
-/// A sum over other axes than those that move may stay outstanding.
-constexpr void complete_along(const Value& x, AxisSet axes, const char* name) {
-  if (!x.block->scattered.empty() || !(x.pending() & axes).empty()) complete(x, name);
+/// What all values are pending over, after sums over `moving` axes are completed, and all sums if they differ.
+MTF_NOINLINE constexpr AxisSet complete_alike(std::span<const Value* const> values, AxisSet moving, const char* name) {
+  bool alike = true;
+  for (const Value* value : values) {
+    if (!value->block->scattered.empty() || !(value->pending() & moving).empty()) complete(*value, name);
+    alike = alike && value->pending() == values[0]->pending();
+  }
+  if (!alike) {
+    for (const Value* value : values) complete(*value, name);
+  }
+  return values[0]->pending();
 }
 
 /// Fills what the transfers do not write, then runs them.
@@ -109,7 +118,55 @@ constexpr void run_routes(E& engine, std::span<const Ref<Value>> targets, std::s
 
 }  // namespace detail
 
-/// Every index goes back to where it came from; indices that went to several places (`overlaps`) sum what comes back.
+namespace detail {
+
+/// Hands an operation's inputs what comes back along its routes from the gradients of its outputs, null where there is
+/// none, in one exchange. Indices that went to several places (`overlaps`) sum what comes back.
+template <class E, class T>
+constexpr void move_back(const Operation& operation, std::span<const Route> routes, bool overlaps,
+                         std::span<const Ref<Value>> gradients, GradientSink& sink) {
+  RecycledVector<const Value*> arrived;
+  for (const Ref<Value>& gradient : gradients) {
+    if (gradient) arrived.push_back(gradient.get());
+  }
+  E& engine = static_cast<E&>(arrived[0]->backend());
+  const auto leads_back = [&](const Route& route) {
+    return gradients[static_cast<std::size_t>(route.output)] && sink.wants(route.input);
+  };
+  AxisSet axes;
+  for (const Route& route : routes) {
+    if (!leads_back(route)) continue;
+    axes |= axes_of(operation.inputs[static_cast<std::size_t>(route.input)]->placement,
+                    gradients[static_cast<std::size_t>(route.output)]->placement, route);
+  }
+  const AxisSet pending = complete_alike({arrived.begin(), arrived.size()}, axes, operation.name);
+  InlineVector<Ref<Value>, Operation::max_inputs> results;
+  RecycledVector<Ref<Value>> wanted;
+  for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
+    results.push_back({});
+    if (!sink.wants(i)) continue;
+    results[i] =
+        make_value(engine, operation.inputs[static_cast<std::size_t>(i)]->placement, element_type_of<T>::value);
+    results[i]->block->pending = pending;
+    wanted.push_back(results[i]);
+  }
+  RecycledVector<Transfer> transfers;
+  for (const Route& route : routes) {
+    if (!leads_back(route)) continue;
+    const Value& from = *gradients[static_cast<std::size_t>(route.output)];
+    const Value& to = *results[route.input];
+    transfers.push_back(
+        {plan_route(engine, axes, from.placement, to.placement, route.transposed()), to.block.get(), from.block.get()});
+  }
+  run_routes<E, T>(engine, wanted, transfers, overlaps, operation.name);
+  wanted.clear();
+  for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
+    if (results[i]) sink.add(i, std::move(results[i]));
+  }
+}
+
+}  // namespace detail
+
 template <class E, class T>
 class SegmentsGradient final : public Operation {
  public:
@@ -117,34 +174,19 @@ class SegmentsGradient final : public Operation {
   bool overlaps = false;
   constexpr ~SegmentsGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    E& engine = static_cast<E&>(gradient->backend());
-    AxisSet axes;
-    for (const Route& route : routes) {
-      if (sink.wants(route.input))
-        axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)]->placement, gradient->placement, route);
-    }
-    detail::complete_along(*gradient, axes, this->name);
-    InlineVector<Ref<Value>, max_inputs> results;
-    RecycledVector<Ref<Value>> wanted;
-    for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-      results.push_back({});
-      if (!sink.wants(i)) continue;
-      results[i] = make_value(engine, inputs[static_cast<std::size_t>(i)]->placement, element_type_of<T>::value);
-      results[i]->block->pending = gradient->pending();
-      wanted.push_back(results[i]);
-    }
-    RecycledVector<Transfer> transfers;
-    for (const Route& route : routes) {
-      const Ref<Value>& result = results[route.input];
-      if (!result) continue;
-      transfers.push_back({detail::plan_route(engine, axes, gradient->placement, result->placement, route.transposed()),
-                           result->block.get(), gradient->block.get()});
-    }
-    detail::run_routes<E, T>(engine, wanted, transfers, overlaps, this->name);
-    wanted.clear();
-    for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-      if (results[i]) sink.add(i, std::move(results[i]));
-    }
+    detail::move_back<E, T>(*this, {routes.begin(), routes.size()}, overlaps, {&gradient, 1}, sink);
+  }
+};
+
+/// Of several outputs: their gradients go back together.
+template <class E, class T>
+class JointSegmentsGradient final : public JointOperation {
+ public:
+  RecycledVector<Route> routes;
+  bool overlaps = false;
+  constexpr ~JointSegmentsGradient() override {}
+  constexpr void pull(std::span<const Ref<Value>> arrived, GradientSink& sink) override {
+    detail::move_back<E, T>(*this, {routes.begin(), routes.size()}, overlaps, arrived, sink);
   }
 };
 
@@ -164,18 +206,13 @@ template <class E, class T>
     axes |= detail::axes_of(inputs[static_cast<std::size_t>(route.input)].value->placement,
                             placements[static_cast<std::size_t>(route.output)], route);
   }
-  bool stays_pending = true;
-  for (const Array& input : inputs) {
-    detail::complete_along(*input.value, axes, name);
-    stays_pending = stays_pending && input.value->pending() == inputs[0].value->pending();
-  }
-  if (!stays_pending) {
-    for (const Array& input : inputs) complete(*input.value, name);
-  }
+  RecycledVector<const Value*> values;
+  for (const Array& input : inputs) values.push_back(input.value.get());
+  const AxisSet pending = detail::complete_alike({values.begin(), values.size()}, axes, name);
   RecycledVector<Ref<Value>> targets;
   for (const Placement& placement : placements) {
     targets.push_back(make_value(engine, placement, element_type_of<T>::value));
-    targets.back()->block->pending = inputs[0].value->pending();
+    targets.back()->block->pending = pending;
   }
   RecycledVector<Transfer> transfers;
   for (const Route& route : routes) {
@@ -186,19 +223,28 @@ template <class E, class T>
   }
   detail::run_routes<E, T>(engine, targets, transfers, false, name);
   RecycledVector<Array> results;
-  for (std::size_t o = 0; o < targets.size(); ++o) {
-    Array result{targets[o], {}};
-    if constexpr (floating<T>) {
-      if (records(engine, inputs)) {
-        auto* operation = make<SegmentsGradient<E, T>>();
-        operation->overlaps = overlaps;
-        for (const Route& route : routes) {
-          if (route.output == static_cast<int>(o)) operation->routes.push_back(route);
-        }
-        record<E, T>(result, name, operation, inputs);
-      }
-    }
+  for (const Ref<Value>& target : targets) {
+    const Array result{target, {}};
     results.push_back(result);
+  }
+  if constexpr (floating<T>) {
+    if (!records(engine, inputs)) return results;
+    if (results.size() == 1) {
+      auto* operation = make<SegmentsGradient<E, T>>();
+      operation->overlaps = overlaps;
+      for (const Route& route : routes) operation->routes.push_back(route);
+      record<E, T>(results[0], name, operation, inputs);
+    } else {
+      auto* operation = make<JointSegmentsGradient<E, T>>();
+      operation->overlaps = overlaps;
+      for (const Route& route : routes) operation->routes.push_back(route);
+      operation->name = name;
+      for (const Array& input : inputs) operation->inputs.push_back(input.node);
+      for (Array& result : results) {
+        result.node = make_node(engine, result.value->placement, &element_operations<E, T>);
+      }
+      join(engine, operation, {results.begin(), results.size()});
+    }
   }
   return results;
 }

@@ -213,7 +213,7 @@ constexpr auto pad(const X& x, const New& dim) {
 
 /// x taken apart along D: a std::tuple of one tensor for each of `dims`, which take D's place and may have its name.
 /// Errors: extents that do not add up to D's. Communication: none if D is not split, else one exchange for all parts
-/// together. Gradient: one exchange for each part.
+/// together. Gradient: one exchange for all parts together.
 template <dim_like D, operand X, dim_like... New>
 constexpr auto split(const X& x, const New&... dims) {
   static_assert(sizeof...(New) > 0, "mtf: split: name at least one part");

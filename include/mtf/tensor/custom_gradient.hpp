@@ -64,7 +64,7 @@ namespace untyped {
 
 /// The user's own gradient.
 template <class G, class R, class... Xs>
-class CustomGradient final : public JointOperation {
+class CustomGradient final : public FunctionOperation {
  public:
   constexpr explicit CustomGradient(const G& gradient) : g(gradient) {}
   G g;
@@ -129,7 +129,7 @@ template <class... Found, class... Xs>
 inline constexpr bool are_gradients_of<std::tuple<Found...>, Xs...> = (is_gradient_of<Found, Xs> && ...);
 
 template <class... Xs>
-constexpr void set_inputs(JointOperation& operation, const char* name, const std::array<Array, sizeof...(Xs)>& xs) {
+constexpr void set_inputs(FunctionOperation& operation, const char* name, const std::array<Array, sizeof...(Xs)>& xs) {
   operation.name = name;
   for (const Array& x : xs) {
     operation.values.push_back(x.value);
