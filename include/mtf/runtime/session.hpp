@@ -1,6 +1,7 @@
 // run: MPI and Kokkos around a program, and the boundary at which errors end the job.
 #pragma once
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include <Kokkos_Core.hpp>
+#include <unistd.h>
 
 #include <mtf/runtime/mpi.hpp>
 
@@ -78,6 +80,10 @@ void end_job(const std::string& place, const char* what) {
   std::fprintf(stderr, "mtf: %s: %s\n", where.c_str(), message.c_str());
   std::fflush(stderr);
   pause(0, 200);  // launchers kill at once, and then drop what they have not read yet: the line above
+  // MPI_Abort may run exit handlers, and those may wait for what never comes. A rank that is gone, however it went, ends
+  // the job.
+  std::signal(SIGALRM, SIG_DFL);
+  alarm(10);
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();  // MPI_Abort may return in theory
 }
