@@ -17,6 +17,7 @@
 #include <mtf/io/machine.hpp>
 #include <mtf/mtf.hpp>
 
+#include "../support.hpp"
 #include "fit.hpp"
 
 namespace {
@@ -207,15 +208,9 @@ int start(int argc, char** argv) {
       ->check(CLI::Range(1 << 16, 1 << 28));
   app.add_option("--largest-message", options.largest_message, "elements of the largest allreduce")
       ->check(CLI::Range(8, 1 << 28));
-  int rank = 0;
-  int ranks = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return rank == 0 ? app.exit(error) : (error.get_exit_code() == 0 ? 0 : 1);
-  }
+  if (const std::optional<int> status = bench::parse_flags(app, argc, argv)) return *status;
+  const int rank = bench::rank();
+  const int ranks = bench::ranks();
   if (options.mesh.empty()) options.mesh = fmt::format("all:{}", ranks);
 
   World world(MPI_COMM_WORLD, {.mesh = options.mesh});

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,6 +12,8 @@
 
 #include <mtf/io/machine.hpp>
 #include <mtf/mtf.hpp>
+
+#include "../support.hpp"
 
 namespace {
 
@@ -173,10 +173,7 @@ nlohmann::json report(const Case& which, const mtf::Cost& cost, const mtf::Time&
 
 std::vector<Case> cases_of(const Options& options, int ranks) {
   if (!options.layout.empty() || !options.mesh.empty()) return {{"as asked", options.mesh, options.layout}};
-  int rows = 1;  // the squarest grid
-  for (int r = 1; r * r <= ranks; ++r) {
-    if (ranks % r == 0) rows = r;
-  }
+  const int rows = bench::rows_of_squarest_grid();
   std::vector<Case> cases{{"data-parallel", fmt::format("rows:{};cols:1", ranks), "batch:rows"},
                           {"model-parallel", fmt::format("rows:1;cols:{}", ranks), "heads:cols;d_ff:cols;vocab:cols"}};
   if (rows > 1)
@@ -203,27 +200,16 @@ int start(int argc, char** argv) {
   app.add_option("--warmup", options.warmup, "steps before those that are timed")->check(CLI::Range(1, 1000000));
   app.add_option("--steps", options.steps, "steps to time, and again with records")->check(CLI::PositiveNumber);
   app.add_option("--json", options.json, "file for the results");
-  int rank = 0;
-  int ranks = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return rank == 0 ? app.exit(error) : (error.get_exit_code() == 0 ? 0 : 1);
-  }
+  if (const std::optional<int> status = bench::parse_flags(app, argc, argv)) return *status;
+  const int rank = bench::rank();
+  const int ranks = bench::ranks();
   const mtf::Machine machine = mtf::read_machine(options.machine);
   nlohmann::json results = nlohmann::json::array();
   for (const Case& which : cases_of(options, ranks)) {
     const mtf::Cost cost = cost_of_step(options, which);
     results.push_back(report(which, cost, mtf::estimate(cost, machine), measure(options, which), rank == 0));
   }
-  if (!options.json.empty() && rank == 0) {
-    std::ofstream file(options.json);
-    file << results.dump(2) << '\n';
-    file.close();
-    if (!file) throw std::runtime_error("\"" + options.json + "\" cannot be written");
-  }
+  bench::write_results(options.json, results);
   return 0;
 }
 

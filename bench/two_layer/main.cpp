@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "../support.hpp"
 #include "measure.hpp"
 
 struct Line : mtf::Mesh<mtf::Axis<"all">> {};
@@ -108,15 +107,9 @@ int start(int argc, char** argv) {
   app.add_option("--warmup", options.warmup, "pairs of steps before them")->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.seed, "seed of the data and the weights");
   app.add_option("--json", options.json, "file for the results and all times");
-  int rank = 0;
-  int ranks = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return rank == 0 ? app.exit(error) : (error.get_exit_code() == 0 ? 0 : 1);
-  }
+  if (const std::optional<int> status = bench::parse_flags(app, argc, argv)) return *status;
+  const int rank = bench::rank();
+  const int ranks = bench::ranks();
 
   const std::string threads = variable_of_environment("OMP_NUM_THREADS");
   const int kokkos_threads = static_cast<int>(Kokkos::DefaultHostExecutionSpace().concurrency());
@@ -136,10 +129,7 @@ int start(int argc, char** argv) {
     std::fflush(stdout);
   }
 
-  int rows = 1;  // the squarest grid
-  for (int r = 1; r * r <= ranks; ++r) {
-    if (ranks % r == 0) rows = r;
-  }
+  const int rows = bench::rows_of_squarest_grid();
   const std::string line = "all:" + std::to_string(ranks);
   const std::string grid = "rows:" + std::to_string(rows) + ";cols:" + std::to_string(ranks / rows);
   nlohmann::json json = {{"batch", options.sizes.batch},
@@ -162,11 +152,7 @@ int start(int argc, char** argv) {
   take(measure<Line, ModelParallel>(options, {"model", "hidden:all", line, "", "all", 1, ranks}));
   take(measure<Grid, Both>(options, {"2-D", "batch:rows;hidden:cols", grid, "rows", "cols", rows, ranks / rows}));
 
-  if (rank == 0 && !options.json.empty()) {
-    std::ofstream file(options.json);
-    file << json.dump(2) << '\n';
-    if (!file.flush()) throw std::runtime_error("two_layer: cannot write " + options.json);
-  }
+  bench::write_results(options.json, json);
   return all_good ? 0 : 1;
 }
 
