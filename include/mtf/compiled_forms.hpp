@@ -48,7 +48,7 @@
   FORM(untyped::SelectionArrays, untyped::top_k, (T), (const Array& x, const Name& dim, const DimValue& k), (x, dim, k))                        \
   FORM(untyped::SelectionArrays, untyped::sort, (T), (const Array& x, const Name& dim, order direction), (x, dim, direction))                   \
   FORM(Array, untyped::one_hot, (T, std::int32_t), (const Array& ids, const DimValue& dim, T on, T off), (ids, dim, on, off))                   \
-  MTF_FUNCTION_OF_ONE(FORM, T, T, mtf::detail::Scale)                                                                                           \
+  MTF_FUNCTION_OF_ONE(FORM, T, T, mtf::detail::Scale<mtf::detail::number_for<T>>)                                                               \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Abs)                                                                                               \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Sign)                                                                                              \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Square)                                                                                            \
@@ -73,6 +73,7 @@
        (registry, path, initializer, shape, seed))                                                                                              \
   FORM(Array, untyped::dropout, (T), (const Array& x, double rate, const Key& key, const ShapeValue& noise), (x, rate, key, noise))             \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::AddScalar)                                                                                         \
+  MTF_FUNCTION_OF_ONE(FORM, T, T, mtf::detail::Quotient)                                                                                        \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Reciprocal)                                                                                        \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Sqrt)                                                                                              \
   MTF_FUNCTION_OF_ONE(FORM, T, T, functions::Rsqrt)                                                                                             \

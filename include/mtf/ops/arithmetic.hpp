@@ -66,6 +66,71 @@ struct division_of_integers {
 namespace detail {
 template <class X>
 inline constexpr bool divisible = floating<element_of<X>>;
+
+/// x divided by a number: not a product with its inverse, which is rounded twice and may overflow.
+struct Quotient {
+  static constexpr bool linear = true;
+  double divisor;
+  [[nodiscard]] constexpr double coefficient(int) const { return 1 / divisor; }
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x) const {
+    return x / static_cast<X>(divisor);
+  }
+};
+
+/// What a kernel takes as the number in arithmetic with elements of type T.
+template <class T>
+using number_for = std::conditional_t<floating<T>, double, T>;
+
+template <class X, class C>
+constexpr auto times(Checked, const X& x, C c) {
+  using T = element_of<X>;
+  if constexpr (floating<T>) {
+    return map_named("scale", Scale{static_cast<double>(c)}, x);
+  } else {
+    return map_named("scale", Scale{number_as<T>("scale", c)}, x);
+  }
+}
+template <class X, class C>
+constexpr auto plus(Checked, const X& x, C c) {
+  if constexpr (floating<element_of<X>>) {
+    return map_named("add", functions::AddScalar{static_cast<double>(c)}, x);
+  } else {
+    return map_right(Checked{}, "add", functions::Add{}, x, c);
+  }
+}
+template <class X, class C>
+constexpr auto minus(Checked, const X& x, C c) {
+  if constexpr (floating<element_of<X>>) {
+    return plus(Checked{}, x, -static_cast<double>(c));
+  } else {
+    return map_right(Checked{}, "subtract", functions::Subtract{}, x, c);
+  }
+}
+template <class X, class C>
+constexpr auto minus_from(Checked, C c, const X& x) {
+  if constexpr (floating<element_of<X>>) {
+    return plus(Checked{}, times(Checked{}, x, -1), c);
+  } else {
+    return map_left(Checked{}, "subtract", functions::Subtract{}, c, x);
+  }
+}
+template <class Reason, class X, class C>
+constexpr poisoned times(Reason, const X&, C) {
+  return {};
+}
+template <class Reason, class X, class C>
+constexpr poisoned plus(Reason, const X&, C) {
+  return {};
+}
+template <class Reason, class X, class C>
+constexpr poisoned minus(Reason, const X&, C) {
+  return {};
+}
+template <class Reason, class X, class C>
+constexpr poisoned minus_from(Reason, C, const X&) {
+  return {};
+}
 }  // namespace detail
 
 /// x + y, x - y, x * y, x / y: element-wise on tensors that broadcast by name (see `broadcast_shape`). Sums and
@@ -89,24 +154,22 @@ constexpr auto operator/(const X& x, const Y& y) {
   return detail::map_checked(detail::checked<X, Y>{}, "divide", functions::Divide{}, x, y);
 }
 
-/// Arithmetic with a host number, which is converted to the element type. Scaling keeps a sum pending.
+/// Arithmetic with a host number, which is converted to the element type. An integer tensor takes no fraction, and a
+/// number that is no element of it is an exception. Scaling keeps a sum pending.
 template <operand X, scalar C>
 constexpr auto operator*(const X& x, C c) {
-  if constexpr (!any_poisoned<X>) {
-    constexpr bool fits = floating<element_of<X>> || std::integral<C>;
-    static_assert(fits,
-                  "mtf: an integer tensor times a floating-point number would lose the fraction; cast<float>(x) first");
-  }
-  return detail::map_named("scale", detail::Scale{static_cast<double>(c)}, x);
+  static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
+  return detail::times(detail::fitting<X, C>{}, x, c);
 }
 template <operand X, scalar C>
 constexpr auto operator*(C c, const X& x) {
   return x * c;
 }
+/// A tensor of float or double divided by a number, or a number by it. The quotient of a pending sum stays pending.
 template <operand X, scalar C>
 constexpr auto operator/(const X& x, C c) {
   if constexpr (detail::divisible<X>) {
-    return x * (1.0 / static_cast<double>(c));
+    return detail::map_named("divide", detail::Quotient{static_cast<double>(c)}, x);
   } else {
     return poisoned(division_of_integers<element_of<X>, C>{});
   }
@@ -121,7 +184,8 @@ constexpr auto operator/(C c, const X& x) {
 }
 template <operand X, scalar C>
 constexpr auto operator+(const X& x, C c) {
-  return detail::map_named("add", functions::AddScalar{static_cast<double>(c)}, x);
+  static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
+  return detail::plus(detail::fitting<X, C>{}, x, c);
 }
 template <operand X, scalar C>
 constexpr auto operator+(C c, const X& x) {
@@ -129,11 +193,13 @@ constexpr auto operator+(C c, const X& x) {
 }
 template <operand X, scalar C>
 constexpr auto operator-(const X& x, C c) {
-  return x + -static_cast<double>(c);
+  static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
+  return detail::minus(detail::fitting<X, C>{}, x, c);
 }
 template <operand X, scalar C>
 constexpr auto operator-(C c, const X& x) {
-  return x * -1 + c;
+  static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
+  return detail::minus_from(detail::fitting<X, C>{}, c, x);
 }
 template <operand X>
 constexpr auto operator-(const X& x) {

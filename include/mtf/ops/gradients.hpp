@@ -164,31 +164,49 @@ class VariableGradients {
     return detail::or_zeros(values[i], variables[i]->leaf, variables[i]->leaf.node->elements);
   }
 
+  /// Adds the gradients of another part of a batch, variable by variable; of variables that were made in between, too.
   MTF_NOINLINE constexpr VariableGradients& operator+=(const VariableGradients& other) {
-    if (values.empty()) return *this = other;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!other.values[i]) continue;
-      if (!values[i]) {
-        values[i] = other.values[i];
-        continue;
+    for (std::size_t i = 0; i < other.values.size(); ++i) {
+      const std::size_t mine = position_of(other.variables[i], i);
+      if (mine == values.size()) {
+        variables.push_back(other.variables[i]);
+        values.push_back(other.values[i]);
+      } else if (other.values[i]) {
+        add(mine, other.values[i]);
       }
-      Value& mine = *values[i];
-      const Value& theirs = *other.values[i];
-      mine.backend().announce("gradients");
-      if (mine.pending() != theirs.pending() || !mine.block->scattered.empty() || !theirs.block->scattered.empty()) {
-        complete(mine, "gradients");
-        complete(theirs, "gradients");
-      }
-      values[i] = variables[i]->leaf.node->elements->add(std::move(values[i]), theirs);
     }
     return *this;
+  }
+
+ private:
+  /// Where the variable is, most likely at `guess`; the end if it is not there.
+  [[nodiscard]] constexpr std::size_t position_of(const VariableState* variable, std::size_t guess) const {
+    if (guess < variables.size() && variables[guess] == variable) return guess;
+    std::size_t position = 0;
+    while (position < variables.size() && variables[position] != variable) ++position;
+    return position;
+  }
+  constexpr void add(std::size_t i, const Ref<Value>& term) {
+    if (!values[i]) {
+      values[i] = term;
+      return;
+    }
+    Value& mine = *values[i];
+    mine.backend().announce("gradients");
+    if (mine.pending() != term->pending() || !mine.block->scattered.empty() || !term->block->scattered.empty()) {
+      complete(mine, "gradients");
+      complete(*term, "gradients");
+    }
+    values[i] = variables[i]->leaf.node->elements->add(std::move(values[i]), *term);
   }
 };
 
 namespace untyped {
 
-MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(const Registry& registry,
+MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(const Backend& backend,
+                                                                              const Registry& registry,
                                                                               const Array& loss) {
+  if (&loss.value->backend() != &backend) raise("gradients", MTF_RULE_DIFFERENT_WORLDS);
   if (!loss.node) raise("gradients", "the loss depends on no variable and no watched tensor");
   VariableGradients result;
   RecycledVector<Ref<Node>> nodes;
@@ -203,8 +221,9 @@ MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(co
   return result;
 }
 template <class E>
-[[nodiscard]] constexpr VariableGradients gradients_of_variables(E&, const Registry& registry, const Array& loss) {
-  return gradients_of_variables(registry, loss);
+[[nodiscard]] constexpr VariableGradients gradients_of_variables(E& engine, const Registry& registry,
+                                                                 const Array& loss) {
+  return gradients_of_variables(static_cast<const Backend&>(engine), registry, loss);
 }
 
 }  // namespace untyped

@@ -33,15 +33,19 @@ concept idempotent_function = requires { requires F::is_idempotent; };
 
 namespace detail {
 
+/// x times a number, which is an element of integers, and else a double.
+template <class Number>
 struct Scale {
   static constexpr bool linear = true;
-  double factor;
-  [[nodiscard]] constexpr double coefficient(int) const { return factor; }
+  Number factor;
+  [[nodiscard]] constexpr double coefficient(int) const { return static_cast<double>(factor); }
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return static_cast<X>(factor) * x;
+    return static_cast<X>(static_cast<X>(factor) * x);
   }
 };
+template <class Number>
+Scale(Number) -> Scale<Number>;
 
 template <class F, class T, class Indices>
 inline constexpr bool invocable_on_duals = false;

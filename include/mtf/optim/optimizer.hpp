@@ -28,10 +28,20 @@ constexpr void require_type(const VariableState& state) {
   return state.to_slice(gradient);
 }
 
-/// The optimizer's own variable beside `state`: its path, "/" and `name`; zero at first, not trainable.
+/// The optimizer's own variable beside `state`: its path, "/" and `name`; zero at first, not trainable. Throws if the
+/// program has a variable of that path, or one of another optimizer that does not fit.
 [[nodiscard]] constexpr VariableState& slot(Registry& registry, const VariableState& state, const char* name) {
   const Scope path = state.path / name;
-  if (VariableState* found = registry.find(path)) return *found;
+  if (VariableState* found = registry.find(path)) {
+    if (found->trainable || !(found->placement() == state.placement()) ||
+        found->slice()->type() != state.slice()->type()) {
+      raise("optimizer", quoted(path.view()) + " is to hold what the optimizer keeps for " + quoted(state.path.view()) +
+                             " " + describe(state.placement().shape()) +
+                             ", but there is a variable of that path already, of dims " +
+                             describe(found->placement().shape()) + "; give it another path");
+    }
+    return *found;
+  }
   const ElementOperations* elements = state.types.elements;
   return registry.add_slot(path, elements->fill(state.leaf.value->backend(), state.placement(), 0.0), elements);
 }

@@ -33,10 +33,11 @@ struct ContractionPlan {
 
 namespace detail {
 
-/// A matrix that BLAS can walk through: one of its strides is 1, or does not matter.
+/// A matrix that BLAS can walk through: one of its strides is 1, or does not matter, and it counts in 32 bits.
 [[nodiscard]] constexpr bool is_matrix(std::int64_t rows, std::int64_t row_stride, std::int64_t cols,
                                        std::int64_t col_stride) {
-  return (cols == 1 || col_stride == 1) || (rows == 1 || row_stride == 1);
+  return ((cols == 1 || col_stride == 1) || (rows == 1 || row_stride == 1)) &&
+         (rows | row_stride | cols | col_stride) >> 31 == 0;
 }
 
 }  // namespace detail

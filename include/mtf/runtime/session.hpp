@@ -7,8 +7,10 @@
 #include <ctime>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <Kokkos_Core.hpp>
 #include <unistd.h>
@@ -30,7 +32,8 @@ MTF_RARE [[noreturn]] MTF_RUN_TIME void end_job(const std::string& place, const 
 /// An error that all ranks have alike is printed once: by rank 0, by another only if rank 0 did not end the job.
 MTF_RUN_TIME void let_rank_zero_speak();
 
-/// Starts what the host program has not started, and ends just that.
+/// Starts what the host program has not started, and ends just that. Takes the arguments that are MPI's and Kokkos'
+/// ("--kokkos-...") out of the program's: of others, such as --help, Kokkos would speak too.
 class Session {
  public:
   MTF_RUN_TIME Session(int& argc, char**& argv);
@@ -54,7 +57,17 @@ Session::Session(int& argc, char**& argv) {
     owns_mpi_ = true;
   }
   if (!Kokkos::is_initialized()) {
-    Kokkos::initialize(argc, argv);
+    std::vector<char*> of_kokkos;
+    int kept = 0;
+    for (int i = 0; i < argc; ++i) {
+      const bool is_kokkos = std::string_view(argv[i]).substr(0, 9) == "--kokkos-";
+      if (i == 0 || is_kokkos) of_kokkos.push_back(argv[i]);
+      if (!is_kokkos) argv[kept++] = argv[i];
+    }
+    argc = kept;
+    int count = static_cast<int>(of_kokkos.size());
+    of_kokkos.push_back(nullptr);
+    Kokkos::initialize(count, of_kokkos.data());
     owns_kokkos_ = true;
   }
 }
@@ -102,7 +115,7 @@ void let_rank_zero_speak() {
 /// An exception that leaves `program` ends the whole job within seconds: one line with rank, coordinates and message on
 /// stderr, then MPI_Abort. No rank waits for one that failed.
 template <class Program>
-int run(int argc, char** argv, Program&& program) {
+int run(int& argc, char**& argv, Program&& program) {
   const detail::Session session(argc, argv);
   ++detail::boundaries;
   int result = 0;
