@@ -1,6 +1,6 @@
 // A tensor of integers divided by a number.
 // EXPECT-ERROR: division_of_integers<int, int>
-// FIRST-ERROR: mtf: a tensor of integers is not divided by a number, nor a number by it; write cast<float>(x) / c
+// FIRST-ERROR: mtf: integers are not divided by the operator /; write floor_divide(x, y)
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>
 

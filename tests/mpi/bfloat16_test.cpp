@@ -329,3 +329,46 @@ TEST_CASE("elements of 1 and 2 bytes survive an all-to-all") {
     CHECK(host(mtf::reshape(bits, C{8}, mtf::Dim<"v">{24})) == host(bits));
   });
 }
+
+TEST_CASE("halos of a pending gradient of bfloat16") {
+  struct Out : mtf::Dim<"out"> {};
+  struct Halo : mtf::Dim<"halo"> {};
+  const auto gradient = [](World& w, auto like) {
+    using T = decltype(like);
+    const auto x = mtf::watch(mtf::cast<T>(numbers(w, 1, a, b)));
+    const auto y = mtf::halo_exchange<A, B, Halo>(x, 20);  // longer than a block
+    const auto wide = mtf::cast<T>(numbers(w, 2, Halo{56}, Out{8}));
+    const auto [dx] = mtf::gradients(weighted_sum(mtf::einsum<A, Out>(y, wide)), x);
+    return host(dx);
+  };
+  for_each_layout({"", "out:cols", "a:rows;out:cols", "out:rows", "a:cols;out:rows"}, [&](const Pair& pair) {
+    check_close(gradient(pair.world, Bf()), gradient(pair.alone, double()), 8 * ulp, pair.place);
+  });
+}
+
+TEST_CASE("numerics: samples by logits of bfloat16 follow the probabilities over a large vocabulary") {
+  struct Rows : mtf::Dim<"rows_of_samples", 512> {};
+  struct Vocab : mtf::Dim<"vocab", 4096> {};
+  for (const char* layout : {"", "vocab:cols"}) {
+    World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = layout});
+    const auto drawn = host(mtf::sample_with_temperature<Vocab>(mtf::zeros<Bf>(w, Rows{}, Vocab{}), 1, mtf::seed{5}));
+    double mean = 0;
+    for (const double index : drawn) mean += index / 512;
+    // Uniform on 0 ... 4095: mean 2047.5, standard deviation of the mean of 512 samples 4096 / sqrt(12 * 512) = 52.
+    CHECK(std::abs(mean - 2047.5) < 5 * 52);
+  }
+}
+
+TEST_CASE("dropout of bfloat16 scales in float and rounds once") {
+  World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = "a:cols"});
+  const auto x = numbers(w, 1, a, k);
+  const Host before = host(x);
+  const Host after = host(mtf::dropout(x, 0.1, mtf::seed{2}));
+  int kept = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (after[i] == 0) continue;
+    ++kept;
+    CHECK(after[i] == static_cast<double>(as_float(Bf(static_cast<float>(before[i]) * static_cast<float>(1 / 0.9)))));
+  }
+  CHECK(kept > 100);
+}

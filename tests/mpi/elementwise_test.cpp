@@ -155,9 +155,9 @@ TEST_CASE("sign, floor_divide and mod are constants to gradients") {
 
 TEST_CASE("numerics: values and gradients far from zero are finite, also in float") {
   World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
-  const A few{6};
-  const auto x =
-      mtf::watch(mtf::from_global<float>(w, std::vector<float>{-3e4F, -200.0F, -90.0F, 90.0F, 200.0F, 3e4F}, few));
+  const A few{8};
+  const auto x = mtf::watch(
+      mtf::from_global<float>(w, std::vector<float>{-1e30F, -3e4F, -200.0F, -90.0F, 90.0F, 200.0F, 3e4F, 1e30F}, few));
   const auto check = [&](const char* name, const auto& y, const Host& slopes) {
     const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
     for (const double e : host(y)) CHECK_MESSAGE(std::isfinite(e), name);
@@ -165,12 +165,13 @@ TEST_CASE("numerics: values and gradients far from zero are finite, also in floa
     for (std::size_t i = 0; i < got.size(); ++i)
       CHECK_MESSAGE(std::abs(got[i] - slopes[i]) < 1e-6, name, " ", i, " ", got[i]);
   };
-  check("sigmoid", mtf::sigmoid(x), {0, 0, 0, 0, 0, 0});
-  check("swish", mtf::swish(x), {0, 0, 0, 1, 1, 1});
-  check("softplus", mtf::softplus(x), {0, 0, 0, 1, 1, 1});
-  check("gelu", mtf::gelu(x), {0, 0, 0, 1, 1, 1});
-  check("elu", mtf::elu(x), {0, 0, 0, 1, 1, 1});
-  check("selu", mtf::selu(x), {0, 0, 0, 1.0507009873554805, 1.0507009873554805, 1.0507009873554805});
+  check("sigmoid", mtf::sigmoid(x), {0, 0, 0, 0, 0, 0, 0, 0});
+  check("swish", mtf::swish(x), {0, 0, 0, 0, 1, 1, 1, 1});
+  check("softplus", mtf::softplus(x), {0, 0, 0, 0, 1, 1, 1, 1});
+  check("gelu", mtf::gelu(x), {0, 0, 0, 0, 1, 1, 1, 1});
+  check("elu", mtf::elu(x), {0, 0, 0, 0, 1, 1, 1, 1});
+  check("selu", mtf::selu(x),
+        {0, 0, 0, 0, 1.0507009873554805, 1.0507009873554805, 1.0507009873554805, 1.0507009873554805});
 }
 
 TEST_CASE("pow of negative numbers and of zero") {
@@ -418,9 +419,47 @@ TEST_CASE("numbers that are no elements are errors") {
       "mtf: less: the number 3000000000 is no element of a tensor of int32; cast the tensor to a larger type",
       mtf::plan_error);
   CHECK_THROWS_AS(mtf::maximum(n, std::uint32_t{4000000000U}), mtf::plan_error);
+  CHECK_THROWS_WITH_AS(n + 5000000000LL, doctest::Contains("add: the number 5000000000 is no element"),
+                       mtf::plan_error);
+  CHECK_THROWS_AS(5000000000LL - n, mtf::plan_error);
+  CHECK_THROWS_AS(n - 5000000000LL, mtf::plan_error);
+  CHECK_THROWS_AS(n * -5000000000LL, mtf::plan_error);
   CHECK_THROWS_AS(mtf::mod(n, -(1LL << 40)), mtf::plan_error);
   CHECK_THROWS_AS(mtf::where(mtf::less(n, 3), n, 1LL << 33), mtf::plan_error);
   CHECK_THROWS_AS(mtf::where(mtf::less(n, 3), n, integers(other, 1, 0, 9, a)), mtf::plan_error);
   CHECK_THROWS_AS(mtf::where(mtf::less(n, 3), n, integers(w, 1, 0, 9, A{16})), mtf::plan_error);
   CHECK(host(mtf::less(n, 3)) == host(mtf::greater(3, n)));
+}
+
+TEST_CASE("arithmetic of integers with a number is exact") {
+  World w(MPI_COMM_SELF, {.mesh = "rows:1;cols:1"});
+  constexpr std::int64_t odd = (std::int64_t{1} << 53) + 1;  // no double
+  const auto n = mtf::cast<std::int64_t>(integers(w, 1, -9, 9, a));
+  const auto at = [](const auto& x, std::size_t i) { return mtf::to_host(x)[i]; };
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::int64_t x = at(n, i);
+    CHECK(at(n + odd, i) == x + odd);
+    CHECK(at(odd + n, i) == odd + x);
+    CHECK(at(n - odd, i) == x - odd);
+    CHECK(at(odd - n, i) == odd - x);
+    CHECK(at(n * odd, i) == x * odd);
+    CHECK(at(-n, i) == -x);
+  }
+  const auto least = mtf::constant(w, std::int32_t{0}, a) + std::numeric_limits<std::int32_t>::min();
+  CHECK(at(least - std::numeric_limits<std::int32_t>::min(), 0) == 0);
+}
+
+TEST_CASE("a quotient by a number is rounded once, and stays pending") {
+  World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = "k:cols"});
+  for (std::int64_t number = 1; number < 200; ++number) {
+    const auto divisor = static_cast<float>(number) * 0.37F;
+    CHECK(mtf::item(mtf::constant(w, divisor) / divisor) == 1.0F);
+  }
+  CHECK(mtf::item(mtf::constant(w, 1e-310) / 1e-310) == 1.0);
+  const auto x = mtf::watch(normal(w, 1, a, k));
+  watch_collectives(w);
+  const auto y = mtf::einsum<A>(x, normal(w, 2, k)) / 3;
+  CHECK(collectives(w).empty());
+  const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
+  check_close(host(dx), host(x * 0.0 + normal(w, 2, k) / 3), 1e-15, "gradient");
 }

@@ -152,3 +152,24 @@ TEST_CASE("local_map: declarations that cannot be right are errors by dim and ax
                        doctest::Contains("gradient"), mtf::plan_error);
   CHECK(mtf::local_map(result.summed_over("cols"), Product{}, x, other).shape()[0].extent == 8);
 }
+
+TEST_CASE("local_map: a pointwise gradient is 0 where nothing depends on the element, whatever the slope") {
+  World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks()), .layout = "a:cols"});
+  const auto roots = [](const auto& space, const auto& out, const auto& in) {
+    const auto x = in.view;
+    const auto y = out.view;
+    const auto elements = static_cast<std::int64_t>(x.extent(0));
+    using Space = std::remove_cvref_t<decltype(space)>;
+    Kokkos::parallel_for(
+        Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, elements), KOKKOS_LAMBDA(std::int64_t i) {
+          using std::sqrt;
+          y(i) = sqrt(x(i));
+        });
+  };
+  const auto x = mtf::watch(mtf::map([](double i) { return i * i; }, mtf::range<double>(w, a)));
+  const auto y = mtf::local_map(mtf::local_result<double>(a), roots, mtf::pointwise, x);
+  const auto [dx] = mtf::gradients(mtf::reduce_sum(mtf::where(mtf::greater(x, 0), y, mtf::zeros<double>(w, a))), x);
+  Host slopes(8);
+  for (std::size_t i = 1; i < 8; ++i) slopes[i] = 0.5 / static_cast<double>(i);
+  check_close(host(dx), slopes, 1e-15, "gradient");
+}

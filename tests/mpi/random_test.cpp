@@ -243,3 +243,10 @@ TEST_CASE("casts") {
     for (std::size_t i = 0; i < x.size(); ++i) CHECK(results[1][i] == std::trunc(x[i]));
   });
 }
+
+TEST_CASE("random numbers: an empty interval is an error") {
+  World w(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
+  CHECK_THROWS_WITH_AS(mtf::random_uniform_of<float>(w, mtf::seed{1}, 1.0, 0.0, a), doctest::Contains("is empty"),
+                       mtf::plan_error);
+  CHECK_THROWS_AS(mtf::random_uniform_of<double>(w, mtf::seed{1}, 2.0, 2.0, a), mtf::plan_error);
+}

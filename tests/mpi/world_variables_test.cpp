@@ -187,3 +187,43 @@ TEST_CASE("a warmed-up training step takes no memory from Kokkos and calls no op
     }
   });
 }
+
+TEST_CASE("an optimizer does not take a variable of the program for its slot") {
+  World world(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
+  const auto x = mtf::variable<double, Io>(world, "x", mtf::init::ones);
+  const auto other = mtf::variable<double, Hidden>(world, "x/adam_m", mtf::init::ones);
+  mtf::Adam<World, double> adam(world);
+  const auto gradients = mtf::gradients_of_variables(world, mtf::reduce_sum(x * x) + mtf::reduce_sum(other));
+  CHECK_THROWS_WITH_AS(adam.apply(gradients, 0.1), doctest::Contains("\"x/adam_m\""), mtf::plan_error);
+  CHECK(mtf::item(mtf::reduce_sum(other)) == static_cast<double>(other.shape()[0].extent));
+}
+
+TEST_CASE("gradients of parts add up whatever is missing in one of them") {
+  World world(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
+  const auto x = mtf::variable<double, Io>(world, "x", mtf::init::ones);
+  const auto square = [&] { return mtf::gradients_of_variables(world, mtf::reduce_sum(x * x)); };
+  mtf::VariableGradients sum;
+  sum += mtf::VariableGradients();
+  sum += square();
+  sum += mtf::VariableGradients();
+  const auto y = mtf::variable<double, Io>(world, "y", mtf::init::ones);
+  sum += mtf::gradients_of_variables(world, mtf::reduce_sum(x * y));
+  REQUIRE(sum.variables.size() == 2);
+  CHECK(sum.variables[1] == &y.state());
+  const auto total = [&](std::size_t i) {
+    double result = 0;
+    for (const double e : mtf::detail::gather_to_host<double>(world.engine(), *sum.value(i))) result += e;
+    return result;
+  };
+  CHECK(total(0) == 3 * static_cast<double>(x.shape()[0].extent));
+  CHECK(total(1) == static_cast<double>(x.shape()[0].extent));
+}
+
+TEST_CASE("a loss of another world is an error") {
+  World one(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
+  World two(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
+  const auto x = mtf::variable<double, Io>(one, "x", mtf::init::ones);
+  (void)mtf::variable<double, Io>(two, "x", mtf::init::ones);
+  CHECK_THROWS_WITH_AS((void)mtf::gradients_of_variables(two, mtf::reduce_sum(x * x)),
+                       doctest::Contains("different worlds"), mtf::plan_error);
+}

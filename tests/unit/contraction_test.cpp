@@ -199,3 +199,14 @@ TEST_CASE("products of a Transformer are GEMMs whatever the operand order") {
     CHECK(plan.k == 8);
   }
 }
+
+TEST_CASE("a product that BLAS cannot count in 32 bits goes by loops") {
+  const auto d = [](const char* name, std::int64_t extent) { return mtf::StridedDim{name, extent, 1}; };
+  for (const std::int64_t long_one : {std::int64_t{1} << 31, std::int64_t{3000000000}}) {
+    const auto x = row_major({d("a", long_one)});
+    CHECK_FALSE(mtf::plan_contraction(row_major({}), x, x).is_gemm);
+    CHECK_FALSE(mtf::plan_contraction(row_major({d("a", long_one), d("b", 2)}), x, row_major({d("b", 2)})).is_gemm);
+  }
+  const auto most = row_major({d("a", (std::int64_t{1} << 31) - 1)});
+  CHECK(mtf::plan_contraction(row_major({}), most, most).is_gemm);
+}

@@ -131,10 +131,12 @@ MTF_FUNCTION Dual<T> pow(Dual<T> x, Dual<T> y) {
   if (y.slope != 0 && x.value != 0) slope += y.slope * value * std::log(x.value);
   return {value, slope};
 }
+/// Where it is flat the slope is 0, also if x runs to infinity faster than it gets there.
 template <class T>
 MTF_FUNCTION Dual<T> tanh(Dual<T> x) {
   const T y = std::tanh(x.value);
-  return {y, (1 - y * y) * x.slope};
+  const T slope = 1 - y * y;
+  return {y, slope == T(0) ? T(0) : slope * x.slope};
 }
 template <class T>
 MTF_FUNCTION Dual<T> sin(Dual<T> x) {

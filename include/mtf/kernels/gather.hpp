@@ -20,9 +20,11 @@ struct GatherKernel {
     std::int64_t offset[3];
     outer.offsets(row, offset);
     for (std::int64_t i = 0; i < outer.inner; ++i) {
-      const std::int64_t id = static_cast<std::int64_t>(ids[offset[2] + i * outer.inner_strides[2]]) - plan.begin;
+      const auto id = static_cast<std::int64_t>(ids[offset[2] + i * outer.inner_strides[2]]);
       out[offset[0] + i * outer.inner_strides[0]] =
-          id >= 0 && id < plan.length ? table[offset[1] + i * outer.inner_strides[1] + id * plan.stride] : T(0);
+          id >= plan.begin && id < plan.begin + plan.length
+              ? table[offset[1] + i * outer.inner_strides[1] + (id - plan.begin) * plan.stride]
+              : T(0);
     }
   }
 };
@@ -49,9 +51,9 @@ struct ScatterAddKernel {
       std::int64_t offset[3];
       outer.offsets(row, offset);
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t id = static_cast<std::int64_t>(ids[offset[2] + i * outer.inner_strides[2]]) - plan.begin;
-        if (id >= 0 && id < plan.length) {
-          table[offset[1] + i * outer.inner_strides[1] + id * plan.stride] +=
+        const auto id = static_cast<std::int64_t>(ids[offset[2] + i * outer.inner_strides[2]]);
+        if (id >= plan.begin && id < plan.begin + plan.length) {
+          table[offset[1] + i * outer.inner_strides[1] + (id - plan.begin) * plan.stride] +=
               rows[offset[0] + i * outer.inner_strides[0]];
         }
       }

@@ -59,8 +59,8 @@ template <class Dividend, class Divisor>
 struct division_of_integers {
   static_assert(
       always_false<Dividend>,
-      "mtf: a tensor of integers is not divided by a number, nor a number by it; write cast<float>(x) / c, then "
-      "cast back if integers are wanted (which rounds towards zero)");
+      "mtf: integers are not divided by the operator /; write floor_divide(x, y), or cast<float>(x) / y and cast back "
+      "if integers are wanted (which rounds towards zero)");
 };
 
 namespace detail {
@@ -133,8 +133,9 @@ constexpr poisoned minus_from(Reason, C, const X&) {
 }
 }  // namespace detail
 
-/// x + y, x - y, x * y, x / y: element-wise on tensors that broadcast by name (see `broadcast_shape`). Sums and
-/// differences of tensors pending over the same axes stay pending. No communication otherwise.
+/// x + y, x - y, x * y, and for float and double x / y: element-wise on tensors that broadcast by name (see
+/// `broadcast_shape`). Sums and differences of tensors pending over the same axes stay pending. No communication
+/// otherwise.
 template <operand X, operand Y>
 constexpr auto operator+(const X& x, const Y& y) {
   static_assert(detail::counts<X> && detail::counts<Y>, "mtf: " MTF_RULE_SUM_OF_BOOL);
@@ -151,7 +152,13 @@ constexpr auto operator*(const X& x, const Y& y) {
 }
 template <operand X, operand Y>
 constexpr auto operator/(const X& x, const Y& y) {
-  return detail::map_checked(detail::checked<X, Y>{}, "divide", functions::Divide{}, x, y);
+  if constexpr (any_poisoned<X, Y>) {
+    return poisoned{};
+  } else if constexpr (detail::divisible<X>) {
+    return detail::map_checked(detail::checked<X, Y>{}, "divide", functions::Divide{}, x, y);
+  } else {
+    return poisoned(division_of_integers<element_of<X>, element_of<Y>>{});
+  }
 }
 
 /// Arithmetic with a host number, which is converted to the element type. An integer tensor takes no fraction, and a

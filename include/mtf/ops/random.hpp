@@ -83,35 +83,51 @@ template <class E, class T>
 template <class E, class T>
 [[nodiscard]] constexpr Array random_tensor(E& engine, const char* name, const ShapeValue& shape, const Key& key,
                                             Distribution distribution, double a, double b) {
+  if (distribution == Distribution::uniform && !(a < b)) {
+    raise(name, "the interval (" + std::to_string(a) + ", " + std::to_string(b) + ") is empty");
+  }
   return {random<E, T>(engine, place_legally(engine, name, shape), key, distribution, a, b), {}};
 }
+
+namespace detail {
+/// x where the mask is 1, scaled.
+struct Keep {
+  double scale;
+  template <class X>
+  MTF_FUNCTION constexpr X operator()(const X& x, const X& mask) const {
+    return x * (mask * static_cast<X>(scale));
+  }
+};
+}  // namespace detail
 
 template <class E, class T>
 class DropoutGradient final : public Operation {
  public:
   Ref<Value> mask;
+  double scale = 1;
   constexpr ~DropoutGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     E& engine = static_cast<E&>(gradient->backend());
-    if (sink.wants(0)) sink.add(0, apply_mask(engine, gradient, mask));
+    if (sink.wants(0)) sink.add(0, apply_mask(engine, gradient, mask, scale));
   }
 
-  /// x * mask. The mask is the same on all replicas, so a sum stays pending.
-  [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask) {
+  /// x * mask * scale. The mask is the same on all replicas, so a sum stays pending.
+  [[nodiscard]] static constexpr Ref<Value> apply_mask(E& engine, const Ref<Value>& x, const Ref<Value>& mask,
+                                                       double scale) {
     if (!x->block->scattered.empty() || !(x->pending() & mask->placement.split_axes()).empty()) complete(*x, "dropout");
     if constexpr (std::same_as<T, bfloat16>) {
       if (!x->pending().empty()) {
         const Ref<Value> sum = mtf::detail::widened(engine, x);
         Ref<Value> kept = make_wide(engine, x->placement);
         kept->block->pending = x->pending();
-        engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{},
-                   out<float>(kept), in<float>(sum), in<bfloat16>(mask));
+        engine.run(plan_map(engine, x->placement, x->placement, mask->placement), detail::Keep{scale}, out<float>(kept),
+                   in<float>(sum), in<bfloat16>(mask));
         return kept;
       }
     }
     Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);
     result->block->pending = x->pending();
-    engine.run(plan_map(engine, x->placement, x->placement, mask->placement), functions::Multiply{}, out<T>(result),
+    engine.run(plan_map(engine, x->placement, x->placement, mask->placement), detail::Keep{scale}, out<T>(result),
                in<T>(x), in<T>(mask));
     return result;
   }
@@ -128,11 +144,12 @@ template <class E, class T>
                     " lacks; draw noise over dims of x only");
   }
   const double keep = 1 - rate;
-  const Ref<Value> mask = random<E, T>(engine, engine.place(noise), key, Distribution::keep, keep, 1 / keep);
-  Array result{DropoutGradient<E, T>::apply_mask(engine, x.value, mask), {}};
+  const Ref<Value> mask = random<E, T>(engine, engine.place(noise), key, Distribution::keep, keep, 1);
+  Array result{DropoutGradient<E, T>::apply_mask(engine, x.value, mask, 1 / keep), {}};
   if (records(engine, {x})) {
     auto* operation = make<DropoutGradient<E, T>>();
     operation->mask = mask;
+    operation->scale = 1 / keep;
     record<E, T>(result, name, operation, {x});
   }
   return result;

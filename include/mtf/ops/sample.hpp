@@ -41,6 +41,14 @@ template <class E, class T>
              in<T>(x.value), in<T>(uniform));
   return arg_extreme<E, T>(engine, {noisy, {}}, dim, Combine::max, name);
 }
+/// In float: bfloat16 has so few numbers near 1 that many elements would get the same largest noise.
+template <class E, class T>
+  requires std::same_as<T, bfloat16>
+[[nodiscard]] constexpr Array sample_with_temperature(E& engine, const Array& x, const Name& dim, double temperature,
+                                                      const Key& key) {
+  const Array logits{convert<E, float, bfloat16>(engine, x.value), {}};
+  return sample_with_temperature<E, float>(engine, logits, dim, temperature, key);
+}
 
 }  // namespace untyped
 

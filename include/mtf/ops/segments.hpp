@@ -107,7 +107,11 @@ constexpr void run_routes(E& engine, std::span<const Ref<Value>> targets, std::s
       if (transfer.target == target->block.get()) written += transfer.plan.written();
     }
     const std::int64_t count = target->block->count();
-    if (adds || written < count) engine.run(FillPlan{count}, out<T>(target), T(0));
+    if (adds) {
+      engine.run(FillPlan{count}, out<computed<T>>(target), computed<T>(0));
+    } else if (written < count) {
+      engine.run(FillPlan{count}, out<T>(target), T(0));
+    }
   }
   if (transfers.empty()) return;
   if constexpr (floating<T>) {
@@ -145,8 +149,12 @@ constexpr void move_back(const Operation& operation, std::span<const Route> rout
   for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
     results.push_back({});
     if (!sink.wants(i)) continue;
-    results[i] =
-        make_value(engine, operation.inputs[static_cast<std::size_t>(i)]->placement, element_type_of<T>::value);
+    const KeptPlacement& placement = operation.inputs[static_cast<std::size_t>(i)]->placement;
+    if (overlaps && std::same_as<T, bfloat16>) {
+      results[i] = make_wide(engine, placement);
+    } else {
+      results[i] = make_value(engine, placement, element_type_of<T>::value);
+    }
     results[i]->block->pending = pending;
     wanted.push_back(results[i]);
   }
@@ -161,7 +169,9 @@ constexpr void move_back(const Operation& operation, std::span<const Route> rout
   run_routes<E, T>(engine, wanted, transfers, overlaps, operation.name);
   wanted.clear();
   for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
-    if (results[i]) sink.add(i, std::move(results[i]));
+    if (!results[i]) continue;
+    if (results[i]->block->wide && pending.empty()) engine.narrow(*results[i]->block);
+    sink.add(i, std::move(results[i]));
   }
 }
 

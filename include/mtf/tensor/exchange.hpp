@@ -125,12 +125,13 @@ MTF_NOINLINE constexpr void exchange(Backend& backend, const ExchangePlan& plan,
   exchange(backend, std::span<const Transfer>(&transfer, 1), name);
 }
 
-/// The same, but adds to what the targets have: parts may overlap there.
+/// The same, but adds to what the targets have: parts may overlap there. Targets of bfloat16 are held in float.
 template <class E, class T>
 constexpr void exchange_adding(E& engine, std::span<const Transfer> transfers, const char* name) {
   const functions::Add sum;
   const auto add = [&](const Loop& loop, Block& target, std::int64_t offset, const Block& source, std::int64_t at) {
-    engine.run(MapPlan{detail::accumulating(loop)}, sum, Out<T>{target, offset}, In<T>{target, offset},
+    using Sum = computed<T>;
+    engine.run(MapPlan{detail::accumulating(loop)}, sum, Out<Sum>{target, offset}, In<Sum>{target, offset},
                In<T>{source, at});
   };
   detail::run_transfers(

@@ -14,6 +14,15 @@ struct In {
   const Block& block;
   std::int64_t offset = 0;  ///< elements before the first that the plan reads
 };
+/// A sum that is held in float is rounded for a kernel of bfloat16.
+template <>
+struct In<bfloat16> {
+  const Block& block;
+  std::int64_t offset;
+  constexpr explicit(false) In(const Block& read, std::int64_t begin = 0) : block(read), offset(begin) {
+    if (read.wide) read.backend->narrow(const_cast<Block&>(read));
+  }
+};
 template <class T>
 struct Out {
   Block& block;
@@ -22,11 +31,6 @@ struct Out {
 template <class T>
 [[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
   return {*value.object->block.object};
-}
-template <std::same_as<bfloat16> T>
-[[nodiscard]] constexpr In<T> in(const Ref<Value>& value) {
-  if (value->block->wide) value->block->backend->narrow(*value->block);
-  return {*value->block};
 }
 template <class T>
 [[nodiscard]] constexpr Out<T> out(const Ref<Value>& value) {

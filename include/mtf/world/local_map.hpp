@@ -148,7 +148,8 @@ struct TimesSlope {
   T* out;
   const T* dy;
   const Dual<T>* duals;
-  MTF_FUNCTION void operator()(std::int64_t i) const { out[i] = dy[i] * duals[i].slope; }
+  /// 0 where dy is 0, whatever the slope, as in `map`.
+  MTF_FUNCTION void operator()(std::int64_t i) const { out[i] = dy[i] == T(0) ? T(0) : dy[i] * duals[i].slope; }
 };
 
 template <class E, class T, class F, class... Xs>
