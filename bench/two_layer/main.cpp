@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "../support.hpp"
@@ -38,12 +39,27 @@ double median(std::vector<double> values) {
   return quantile(values, 0.5);
 }
 
+/// Ratios of times measured in turn, sorted.
+std::vector<double> ratios_of(const std::vector<double>& times, const std::vector<double>& others) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < times.size(); ++i) ratios.push_back(times[i] / others[i]);
+  std::sort(ratios.begin(), ratios.end());
+  return ratios;
+}
+void print_ratios(const char* what, const std::vector<double>& ratios, const char* remark) {
+  std::printf("  %-22s %.4f  quartiles %.4f %.4f  extremes %.4f %.4f%s\n", what, quantile(ratios, 0.5),
+              quantile(ratios, 0.25), quantile(ratios, 0.75), ratios.front(), ratios.back(), remark);
+}
+nlohmann::json json_of(const std::vector<double>& ratios) {
+  return {{"median", quantile(ratios, 0.5)},
+          {"quartiles", {quantile(ratios, 0.25), quantile(ratios, 0.75)}},
+          {"extremes", {ratios.front(), ratios.back()}}};
+}
+
 /// Prints a result, and returns it as JSON.
 nlohmann::json report(const Options& options, const Result& result) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < result.mtf_seconds.size(); ++i)
-    ratios.push_back(result.mtf_seconds[i] / result.hand_seconds[i]);
-  std::sort(ratios.begin(), ratios.end());
+  const std::vector<double> ratios = ratios_of(result.mtf_seconds, result.hand_seconds);
+  const std::vector<double> of_value = ratios_of(result.value_seconds, result.mtf_seconds);
   // Six products of 2 batch io hidden operations, on all ranks together.
   const double operations = 12.0 * static_cast<double>(options.sizes.batch) * static_cast<double>(options.sizes.io) *
                             static_cast<double>(options.sizes.hidden);
@@ -53,19 +69,17 @@ nlohmann::json report(const Options& options, const Result& result) {
   std::printf("  mtf      %8.2f ms  %7.1f GFLOP/s  (medians, all ranks together)\n", library * 1e3,
               operations / library * 1e-9);
   std::printf("  by hand  %8.2f ms  %7.1f GFLOP/s\n", hand * 1e3, operations / hand * 1e-9);
-  std::printf("  ratio    %.4f  quartiles %.4f %.4f  extremes %.4f %.4f  (target: at most %.2f)\n",
-              quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), ratios.front(), ratios.back(),
-              target_ratio);
+  print_ratios("mtf to by hand", ratios, fmt::format("  (target: at most {:.2f})", target_ratio).c_str());
+  print_ratios("layout: value to type", of_value, "");
   nlohmann::json json = {{"layout", result.of.layout},
                          {"mesh", result.of.mesh},
                          {"mtf_seconds", result.mtf_seconds},
+                         {"value_seconds", result.value_seconds},
                          {"hand_seconds", result.hand_seconds},
                          {"mtf_median_seconds", library},
                          {"hand_median_seconds", hand},
-                         {"ratio",
-                          {{"median", quantile(ratios, 0.5)},
-                           {"quartiles", {quantile(ratios, 0.25), quantile(ratios, 0.75)}},
-                           {"extremes", {ratios.front(), ratios.back()}}}},
+                         {"ratio", json_of(ratios)},
+                         {"ratio_of_value_to_type", json_of(of_value)},
                          {"mtf_gflops", operations / library * 1e-9},
                          {"hand_gflops", operations / hand * 1e-9},
                          {"loss", result.loss},
@@ -103,8 +117,9 @@ int start(int argc, char** argv) {
   app.add_option("--io", options.sizes.io, "width of x and y")->check(CLI::PositiveNumber);
   app.add_option("--hidden", options.sizes.hidden, "width between the layers")->check(CLI::PositiveNumber);
   app.add_option("--rounds", options.rounds, "rounds, each in memory of its own")->check(CLI::PositiveNumber);
-  app.add_option("--repetitions", options.repetitions, "pairs of steps to time in a round")->check(CLI::PositiveNumber);
-  app.add_option("--warmup", options.warmup, "pairs of steps before them")->check(CLI::NonNegativeNumber);
+  app.add_option("--repetitions", options.repetitions, "times that each step is timed in a round")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--warmup", options.warmup, "of each step before them")->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.seed, "seed of the data and the weights");
   app.add_option("--json", options.json, "file for the results and all times");
   if (const std::optional<int> status = bench::parse_flags(app, argc, argv)) return *status;
@@ -119,7 +134,7 @@ int start(int argc, char** argv) {
                 static_cast<long long>(options.sizes.hidden));
     std::printf("%d ranks; threads of each: %d for loops (Kokkos %s), %s for BLAS", ranks, kokkos_threads,
                 Kokkos::DefaultHostExecutionSpace::name(), threads.empty() ? "its own choice" : threads.c_str());
-    std::printf("\n%lld rounds of %lld pairs of steps", static_cast<long long>(options.rounds),
+    std::printf("\n%lld rounds of %lld of each step", static_cast<long long>(options.rounds),
                 static_cast<long long>(options.repetitions));
     for (const char* name : {"OPENBLAS_CORETYPE", "GLIBC_TUNABLES"}) {
       const std::string value = variable_of_environment(name);

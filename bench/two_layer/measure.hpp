@@ -46,7 +46,8 @@ struct Traffic {
 
 struct Result {
   Case of;
-  std::vector<double> mtf_seconds;
+  std::vector<double> mtf_seconds;    // with the layout as a type
+  std::vector<double> value_seconds;  // with the layout as a value
   std::vector<double> hand_seconds;
   std::vector<Traffic> traffic;
   double difference = 0;  // relative, the largest of loss and gradients
@@ -80,86 +81,107 @@ double seconds(const Step& step) {
   return time;
 }
 
-/// One round of pairs with memory of its own, added to `result`. Which physical pages a matrix gets changes the time of
-/// a product by several percent either way, for both alike: hence several rounds, in which each of the two takes its
-/// memory first every other time.
-template <class Mesh, class Layout>
-void measure(const Options& options, std::int64_t round, Result& result) {
-  const Case& which = result.of;
-  std::optional<TwoLayersByHand> by_hand_memory;
-  const auto take_memory = [&] { by_hand_memory.emplace(MPI_COMM_WORLD, options.sizes, which.rows, which.cols); };
-  if (round % 2 != 0) take_memory();
-  // By-hand code runs on the host, so both do.
-  mtf::World<Mesh, Layout, Kokkos::DefaultHostExecutionSpace> world(MPI_COMM_WORLD,
-                                                                    {.mesh = which.mesh, .seed = options.seed});
-  const Batch batch{options.sizes.batch};
-  const Io io{options.sizes.io};
-  const Hidden hidden{options.sizes.hidden};
-  const mtf::seed seed(options.seed);
-  const auto w = mtf::variable<float>(world, "w", mtf::init::glorot, io, hidden);
-  const auto v = mtf::variable<float>(world, "v", mtf::init::glorot, hidden, io);
-  const auto x = mtf::watch(mtf::random_normal_of<float>(world, seed / "x", 0, 1, batch, io));
-  const auto t = mtf::random_normal_of<float>(world, seed / "t", 0, 1, batch, io);
+/// The step as an mtf program.
+template <class World>
+class TwoLayers {
+ public:
+  TwoLayers(const Options& options, const mtf::WorldOptions& of_world)
+      : world(MPI_COMM_WORLD, of_world),
+        w(mtf::variable<float>(world, "w", mtf::init::glorot, Io{options.sizes.io}, Hidden{options.sizes.hidden})),
+        v(mtf::variable<float>(world, "v", mtf::init::glorot, Hidden{options.sizes.hidden}, Io{options.sizes.io})),
+        x(mtf::watch(random(options, "x"))),
+        t(random(options, "t")) {}
 
-  const auto step = [&](const auto& use) {
+  /// Calls use(loss, dw, dv, dx): the loss and the slices of the gradients.
+  template <class Use>
+  void step(const Use& use) const {
     const auto h = mtf::relu(mtf::einsum<Batch, Hidden>(x, w));
     const auto y = mtf::einsum<Batch, Io>(h, v);
     const auto loss = mtf::reduce_mean(mtf::square(y - t));
     const auto [dw, dv, dx] = mtf::gradients(loss, w, v, x);
     // Looking at a gradient completes it.
-    const auto local_dw = mtf::local_view(dw).view;
-    const auto local_dv = mtf::local_view(dv).view;
-    const auto local_dx = mtf::local_view(dx).view;
-    use(mtf::item(loss), local_dw.data(), local_dv.data(), local_dx.data());
-  };
-  const auto ignore = [](float, const float*, const float*, const float*) {};
+    const auto local_dw = mtf::local_view(dw);
+    const auto local_dv = mtf::local_view(dv);
+    const auto local_dx = mtf::local_view(dx);
+    use(mtf::item(loss), local_dw.view.data(), local_dv.view.data(), local_dx.view.data());
+  }
+  void step() const {
+    step([](float, const float*, const float*, const float*) {});
+  }
 
+  World world;
+  mtf::Variable<World, float, Io, Hidden> w;
+  mtf::Variable<World, float, Hidden, Io> v;
+  mtf::Tensor<World, float, Batch, Io> x, t;
+
+ private:
+  [[nodiscard]] mtf::Tensor<World, float, Batch, Io> random(const Options& options, const char* name) {
+    return mtf::random_normal_of<float>(world, mtf::seed(options.seed) / name, 0, 1, Batch{options.sizes.batch},
+                                        Io{options.sizes.io});
+  }
+};
+
+/// One round of steps with memory of its own, added to `result`: by hand, and with the layout as a type and as a value.
+/// Which physical pages a matrix gets changes the time of a product by several percent either way, for all alike: hence
+/// several rounds, in which the code by hand takes its memory first every other time.
+template <class Mesh, class Layout>
+void measure(const Options& options, std::int64_t round, Result& result) {
+  // By-hand code runs on the host, so all do.
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const Case& which = result.of;
+  std::optional<TwoLayersByHand> by_hand_memory;
+  const auto take_memory = [&] { by_hand_memory.emplace(MPI_COMM_WORLD, options.sizes, which.rows, which.cols); };
+  if (round % 2 != 0) take_memory();
+  TwoLayers<mtf::World<Mesh, Layout, Space>> typed(options, {.mesh = which.mesh, .seed = options.seed});
   if (!by_hand_memory) take_memory();
+  const TwoLayers<mtf::World<mtf::dynamic_mesh, mtf::dynamic_layout, Space>> as_value(
+      options, {.mesh = which.mesh, .layout = which.layout, .seed = options.seed});
   TwoLayersByHand& by_hand = *by_hand_memory;
   const auto copy = [](const auto& from, Matrix& to) {
     std::copy_n(mtf::local_view(from).view.data(), to.size(), to.data());
   };
-  copy(x, by_hand.x);
-  copy(t, by_hand.t);
-  copy(w, by_hand.w);
-  copy(v, by_hand.v);
+  copy(typed.x, by_hand.x);
+  copy(typed.t, by_hand.t);
+  copy(typed.w, by_hand.w);
+  copy(typed.v, by_hand.v);
 
-  world.counters().reset();
-  step([&](float loss, const float* dw, const float* dv, const float* dx) {
+  typed.world.counters().reset();
+  const auto compare = [&](float loss, const float* dw, const float* dv, const float* dx) {
     const float loss_by_hand = by_hand.step();
     result.loss = loss;
     result.difference = std::max({result.difference, relative_difference(&loss, &loss_by_hand, 1),
                                   relative_difference(dw, by_hand.dw.data(), by_hand.dw.size()),
                                   relative_difference(dv, by_hand.dv.data(), by_hand.dv.size()),
                                   relative_difference(dx, by_hand.dx.data(), by_hand.dx.size())});
-  });
+  };
+  typed.step(compare);
   // Along an axis of one processor nothing is sent.
   result.traffic.clear();
   const auto expect = [&](std::string_view axis, int processors, std::int64_t elements) {
     if (processors == 1) return;
     result.traffic.push_back(
-        {std::string(axis), world.totals(axis).bytes, elements * static_cast<std::int64_t>(sizeof(float))});
+        {std::string(axis), typed.world.totals(axis).bytes, elements * static_cast<std::int64_t>(sizeof(float))});
   };
   expect(which.batch_axis, which.rows,
          2 * options.sizes.io * options.sizes.hidden / which.cols + 1);                            // dw, dv; the loss
   expect(which.hidden_axis, which.cols, 2 * options.sizes.batch * options.sizes.io / which.rows);  // y, dx
+  as_value.step(compare);
 
   for (std::int64_t i = -options.warmup; i < options.repetitions; ++i) {
-    // Each of the two goes first every other time.
-    double times[2];
-    for (const int turn : {0, 1}) {
-      const bool hand = (i + turn) % 2 != 0;
-      times[hand] = seconds([&] {
-        if (hand) {
-          by_hand.step();
-        } else {
-          step(ignore);
-        }
+    // Each of the three goes first every third time.
+    double times[3];
+    for (std::int64_t turn = 0; turn < 3; ++turn) {
+      const std::int64_t now = (i + options.warmup + turn) % 3;
+      times[now] = seconds([&] {
+        if (now == 0) typed.step();
+        if (now == 1) as_value.step();
+        if (now == 2) by_hand.step();
       });
     }
     if (i < 0) continue;
     result.mtf_seconds.push_back(times[0]);
-    result.hand_seconds.push_back(times[1]);
+    result.value_seconds.push_back(times[1]);
+    result.hand_seconds.push_back(times[2]);
   }
 }
 
