@@ -29,13 +29,13 @@ struct InlineVector {
 
   constexpr T& operator[](int i) { return items[i]; }
   constexpr const T& operator[](int i) const { return items[i]; }
-  constexpr T& back() { return items[count - 1]; }
-  constexpr const T& back() const { return items[count - 1]; }
+  [[nodiscard]] constexpr T& back() { return items[count - 1]; }
+  [[nodiscard]] constexpr const T& back() const { return items[count - 1]; }
 
-  constexpr T* begin() { return items; }
-  constexpr T* end() { return items + count; }
-  constexpr const T* begin() const { return items; }
-  constexpr const T* end() const { return items + count; }
+  [[nodiscard]] constexpr T* begin() { return items; }
+  [[nodiscard]] constexpr T* end() { return items + count; }
+  [[nodiscard]] constexpr const T* begin() const { return items; }
+  [[nodiscard]] constexpr const T* end() const { return items + count; }
 
   friend constexpr bool operator==(const InlineVector& a, const InlineVector& b) {
     if (a.count != b.count) return false;

@@ -24,6 +24,7 @@ class Scope {
   [[nodiscard]] constexpr std::string_view view() const {
     return {text_.items, static_cast<std::size_t>(text_.size())};
   }
+  [[nodiscard]] constexpr const char* c_str() const { return text_.items; }  ///< ends in '\0'
   /// `hash_text(view())`
   [[nodiscard]] constexpr std::uint64_t hash() const { return hash_; }
 

@@ -86,8 +86,8 @@ class RecycledVector {
   [[nodiscard]] constexpr const T* end() const { return items_ + size_; }
   constexpr T& operator[](std::size_t i) { return items_[i]; }
   constexpr const T& operator[](std::size_t i) const { return items_[i]; }
-  constexpr T& back() { return items_[size_ - 1]; }
-  constexpr const T& back() const { return items_[size_ - 1]; }
+  [[nodiscard]] constexpr T& back() { return items_[size_ - 1]; }
+  [[nodiscard]] constexpr const T& back() const { return items_[size_ - 1]; }
 
   constexpr void push_back(const T& item) { emplace_back(item); }
   constexpr void push_back(T&& item) { emplace_back(std::move(item)); }

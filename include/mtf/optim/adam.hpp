@@ -37,9 +37,9 @@ MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGr
                         .epsilon = options.epsilon,
                         .decay = options.weight_decay};
     engine.run(plan, out<T>(w), out<T>(m), out<T>(v), in<T>(gradient));
-    state.assign(std::move(w));
-    first.assign(std::move(m));
-    second.assign(std::move(v));
+    state.assign(w);
+    first.assign(m);
+    second.assign(v);
   }
 }
 

@@ -24,7 +24,7 @@ constexpr void require_type(const VariableState& state) {
 [[nodiscard]] constexpr Ref<Value> gradient_for_update(const VariableGradients& gradients, std::size_t i) {
   const VariableState& state = *gradients.variables[i];
   const Ref<Value> gradient = gradients.value(i);
-  complete(*gradient, state.path.view().data());
+  complete(*gradient, state.path.c_str());
   return state.to_slice(gradient);
 }
 

@@ -26,9 +26,9 @@ MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGra
       VariableState& velocity = mtf::detail::slot(registry, state, "momentum_v");
       Ref<Value> v = velocity.writable();
       engine.run(plan, out<T>(w), out<T>(v), in<T>(gradient));
-      velocity.assign(std::move(v));
+      velocity.assign(v);
     }
-    state.assign(std::move(w));
+    state.assign(w);
   }
 }
 
