@@ -156,7 +156,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Placement place(const PlacementRules& rules
 /// Every rule that a list of dims breaks: of one tensor (`names_are_unique`: a name may occur only once) or of all
 /// operands of an operation together (a name may recur with the same extent; legality is that of the union). Extents
 /// and axis sizes that are `dynamic` are taken to fit: they are checked again when they are known.
-MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rules, const ShapeValue& dims,
+MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rules, DimsView dims,
                                                       bool names_are_unique) {
   Violations violations;
   InlineVector<int, max_axes> splitter;  // position of the dim that each axis splits, or -1

@@ -133,7 +133,7 @@ template <class... S>
 /// What is illegal in an operation with these dims. Its rule is that of the union of all dims with one exception: the
 /// input and the output of one Spatial are never whole on one rank at once, so both may be split over the same axes, in
 /// the same order.
-MTF_NOINLINE [[nodiscard]] constexpr Violations check_windows(const PlacementRules& rules, const ShapeValue& dims,
+MTF_NOINLINE [[nodiscard]] constexpr Violations check_windows(const PlacementRules& rules, DimsView dims,
                                                               const SpatialList& spatial) {
   Violations result;
   for (const Violation& violation : check(rules, dims, false)) {
@@ -179,7 +179,7 @@ MTF_COLD inline void require_numbers(const char* operation, const char* what, co
 }
 
 /// Throws unless the dims together are legal.
-MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, const ShapeValue& dims,
+MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, DimsView dims,
                                             const SpatialList& spatial) {
   mtf::detail::require_open(backend, operation);
   if (backend.survey != nullptr) {

@@ -1,0 +1,120 @@
+// The dims of all operands of an operation together: names that recur take no room, too many are refused by name.
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mtf/model.hpp>
+
+namespace {
+
+struct A : mtf::Dim<"a", 4> {};
+struct B : mtf::Dim<"b", 2> {};
+struct C : mtf::Dim<"c", 3> {};
+struct D : mtf::Dim<"d", 2> {};
+struct E : mtf::Dim<"e", 2> {};
+struct Mesh : mtf::Mesh<mtf::Axis<"rows", 2>> {};
+struct Layout : mtf::Layout<mtf::Split<"a", "rows">> {};
+using World = mtf::DryRun<Mesh, Layout>;
+
+struct Sum {
+  template <class... X>
+  constexpr auto operator()(const X&... x) const {
+    return (x + ...);
+  }
+};
+
+/// Products and sums of as many operands as an operation takes have few dims, but many entries of dims.
+constexpr std::int64_t elements_of_repeated_dims() {
+  World world;
+  const auto x = mtf::placeholder<float>(world, A{}, B{}, C{});
+  const auto product = mtf::einsum<A>(x, x, x, x, x, x, x, x);
+  const auto y = mtf::placeholder<float>(world, A{}, B{}, C{}, D{}, E{});
+  const auto sum = mtf::map(Sum{}, y, y, y, y, y, y);
+  const auto chosen = mtf::where(mtf::greater(y, y), y, y);
+  return mtf::detail::array_of(product).value->placement.size() +
+         100 * mtf::detail::array_of(sum).value->placement.size() +
+         10000 * mtf::detail::array_of(chosen).value->placement.size();
+}
+static_assert(elements_of_repeated_dims() == 4 + 100 * 96 + 10000 * 96);
+
+// 25 dims, five to a tensor.
+template <mtf::FixedString Name>
+using N = mtf::Dim<Name, 1>;
+template <mtf::FixedString... Names>
+using Tensor = mtf::Tensor<World, float, N<Names>...>;
+using T1 = Tensor<"f", "g", "h", "i", "j">;
+using T2 = Tensor<"k", "l", "m", "n", "o">;
+using T3 = Tensor<"p", "q", "r", "s", "t">;
+using T4 = Tensor<"u", "v", "w", "x", "y">;
+using T5 = Tensor<"z", "1", "2", "3", "4">;
+using T6 = Tensor<"z", "1", "2", "3", "y">;
+static_assert(mtf::operable<T1, T2, T3, T4, T6, T1, T2, T3>);
+static_assert(!mtf::operable<T1, T2, T3, T4, T5>);
+static_assert(!mtf::contractible<mtf::DimList<>, T1, T2, T3, T4, T5, T1, T2, T3>);
+static_assert(std::is_same_v<mtf::not_operable<T1, T2, T1, T3, T4, T5>, mtf::too_many_dims<25>>);
+
+}  // namespace
+
+TEST_CASE("a name that recurs in an operation takes no room") {
+  CHECK(elements_of_repeated_dims() == 4 + 100 * 96 + 10000 * 96);
+}
+
+TEST_CASE("the union of operands at run time") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 60; ++i) names.push_back("d" + std::to_string(i));
+  const auto dim = [&](int i, std::int64_t extent) { return mtf::DimValue{mtf::Name(names[std::size_t(i)]), extent}; };
+  for (const int distinct : {1, 12, 23, 24, 25, 26, 47, 48, 49, 60}) {
+    CAPTURE(distinct);
+    mtf::UnionValue all;
+    for (int round = 0; round < 3; ++round) {
+      for (int first = 0; first < distinct; first += 12) {
+        mtf::ShapeValue operand;
+        for (int i = first; i < distinct && i < first + 12; ++i) operand.push_back(dim(i, 2));
+        mtf::add_dims(all, operand);
+      }
+    }
+    CHECK(all.size() == (distinct < 48 ? distinct : 48));
+    const mtf::Violations found = mtf::check({}, all, false);
+    CHECK(found.empty() == (distinct <= 24));
+    if (distinct > 24) {
+      REQUIRE(found.size() == 1);
+      CHECK(found[0].fault == mtf::Fault::too_many_dims);
+      CHECK(found[0].extent == (distinct < 48 ? distinct : 48));
+    }
+  }
+  SUBCASE("another extent of a name that is there is reported, however many dims there are") {
+    for (const int distinct : {1, 23, 24}) {
+      mtf::UnionValue all;
+      mtf::ShapeValue operand;
+      for (int i = 0; i < distinct; ++i) operand.push_back(dim(i, 2));
+      mtf::add_dims(all, operand);
+      operand.back().extent = 3;
+      mtf::add_dims(all, operand);
+      const mtf::Violations found = mtf::check({}, all, false);
+      REQUIRE(found.size() == 1);
+      CHECK(found[0].fault == mtf::Fault::unequal_extents);
+      CHECK(found[0].extent == 3);
+      CHECK(found[0].other_extent == 2);
+    }
+  }
+}
+
+TEST_CASE("an operation over too many dims of dynamic extent is refused by name") {
+  mtf::DryRun<Mesh, Layout> world;
+  const auto of = [&]<mtf::FixedString... Names>(mtf::DimList<mtf::Dim<Names>...>) {
+    return mtf::placeholder<float>(world, mtf::Dim<Names>(1)...);
+  };
+  const auto dims = []<mtf::FixedString... Names>() { return mtf::DimList<mtf::Dim<Names>...>{}; };
+  const auto a = of(dims.operator()<"f", "g", "h", "i", "j">());
+  const auto b = of(dims.operator()<"k", "l", "m", "n", "o">());
+  const auto c = of(dims.operator()<"p", "q", "r", "s", "t">());
+  const auto d = of(dims.operator()<"u", "v", "w", "x", "y">());
+  CHECK(mtf::detail::array_of(mtf::einsum<mtf::Dim<"f">>(a, b, a, a, a, a, a, a)).value->placement.size() == 1);
+  const mtf::Array five[]{mtf::detail::array_of(a), mtf::detail::array_of(b), mtf::detail::array_of(c),
+                          mtf::detail::array_of(d),
+                          mtf::detail::array_of(of(dims.operator()<"z", "1", "2", "3", "4">()))};
+  CHECK_THROWS_WITH_AS(mtf::detail::require_union(five[0].value->backend(), "map", five),
+                       "mtf: map on mesh \"rows:2\": 25 dims: " MTF_RULE_TOO_MANY_DIMS, mtf::plan_error);
+}
