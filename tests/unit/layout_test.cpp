@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mtf/core/placement.hpp>
+#include <mtf/tensor/error.hpp>
 
 namespace {
 
@@ -239,6 +240,25 @@ TEST_CASE("a tensor has at most 12 dims, an operation 24") {
     CHECK(mtf::check({}, dims, false).empty());
   }
   CHECK(mtf::check({}, dims, true)[0].fault == mtf::Fault::too_many_dims);
+}
+
+TEST_CASE("of the violations that do not fit into the list there is the number") {
+  std::string text;
+  for (int i = 0; i < 19; ++i) text += std::string("part").append(std::to_string(i)).append(";");
+  mtf::Violations violations;
+  (void)mtf::parse_layout(text, violations);
+  CHECK(violations.size() == 16);
+  CHECK(violations.omitted == 3);
+  CHECK(violations[15].dim == mtf::Name("part15"));
+  CHECK_THROWS_AS(mtf::raise("test", violations), mtf::plan_error);
+  try {
+    mtf::raise("test", violations);
+  } catch (const mtf::plan_error& error) {
+    const std::string_view what = error.what();
+    CHECK(what.find("\"part15\": ") != std::string_view::npos);
+    CHECK(what.find("part16") == std::string_view::npos);
+    CHECK(what.ends_with("\n  and 3 more"));
+  }
 }
 
 TEST_CASE("every fault has a sentence that says the way out") {

@@ -78,10 +78,17 @@ struct Violation {
   int other_position = 0;  ///< position of `other_dim`
 };
 
-using Violations = InlineVector<Violation, 16>;
+/// What is wrong, in order of discovery. Of the rules that did not fit there is the number: the message ends with it.
+struct Violations : InlineVector<Violation, 16> {
+  int omitted = 0;
+};
 
 constexpr void add(Violations& list, const Violation& violation) {
-  if (!list.full()) list.push_back(violation);
+  if (list.full()) {
+    ++list.omitted;
+  } else {
+    list.push_back(violation);
+  }
 }
 /// Whether two violations say the same, wherever they were found.
 [[nodiscard]] constexpr bool same_facts(const Violation& a, const Violation& b) {

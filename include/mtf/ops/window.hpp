@@ -136,14 +136,16 @@ template <class... S>
 MTF_NOINLINE [[nodiscard]] constexpr Violations check_windows(const PlacementRules& rules, DimsView dims,
                                                               const SpatialList& spatial) {
   Violations result;
-  for (const Violation& violation : check(rules, dims, false)) {
+  const Violations all = check(rules, dims, false);
+  result.omitted = all.omitted;
+  for (const Violation& violation : all) {
     bool shared = false;
     for (const SpatialNames& s : spatial) {
       const bool pair = (violation.dim == s.input && violation.other_dim == s.output) ||
                         (violation.dim == s.output && violation.other_dim == s.input);
       shared = shared || (pair && rules.axes_of(s.input) == rules.axes_of(s.output));
     }
-    if (violation.fault != Fault::axis_used_twice || !shared) result.push_back(violation);
+    if (violation.fault != Fault::axis_used_twice || !shared) add(result, violation);
   }
   return result;
 }

@@ -104,6 +104,7 @@ void raise(std::string_view operation, const Violations& violations) {
     if (i > 0) text += "\n  and ";
     text += describe(violations[i]);
   }
+  if (violations.omitted > 0) text += "\n  and " + std::to_string(violations.omitted) + " more";
   throw plan_error(text);
 }
 
