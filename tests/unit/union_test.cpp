@@ -118,3 +118,46 @@ TEST_CASE("an operation over too many dims of dynamic extent is refused by name"
   CHECK_THROWS_WITH_AS(mtf::detail::require_union(five[0].value->backend(), "map", five),
                        "mtf: map on mesh \"rows:2\": 25 dims: " MTF_RULE_TOO_MANY_DIMS, mtf::plan_error);
 }
+
+TEST_CASE("an extent below 1 at run time is refused by name, also the number -1") {
+  mtf::DryRun<Mesh, Layout> world;
+  using Length = mtf::Dim<"length">;
+  for (const std::int64_t extent : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{-7}}) {
+    const std::string what = "mtf: constant on mesh \"rows:2\": dim \"length\" has extent " + std::to_string(extent) +
+                             ": " + MTF_RULE_EMPTY_DIM;
+    CHECK_THROWS_WITH_AS((mtf::zeros<float>(world, Length{extent})), what.c_str(), mtf::plan_error);
+  }
+  CHECK_THROWS_AS((mtf::zeros<float>(world, Length{mtf::dynamic})), mtf::plan_error);
+}
+
+// As types: not placed, and the template that says so.
+struct Long : mtf::Dim<"long", std::int64_t{1} << 40> {};
+struct Wide : mtf::Dim<"wide", std::int64_t{1} << 20> {};
+struct Wider : mtf::Dim<"wider", std::int64_t{1} << 23> {};
+struct Narrow : mtf::Dim<"narrow", (std::int64_t{1} << 20) - 1> {};
+static_assert(mtf::placeable<World, Long, Narrow>);
+static_assert(!mtf::placeable<World, Long, Wide>);
+static_assert(mtf::uniteable<World, Long, Wide>);
+static_assert(!mtf::uniteable<World, Long, Wide, Wider>);
+static_assert(std::is_same_v<mtf::not_placeable<World, Long, Wide>,
+                             mtf::too_many_elements<Wide, std::int64_t{1} << 20, std::int64_t{1} << 40>>);
+
+TEST_CASE("elements that cannot be counted are refused by name") {
+  mtf::DryRun<Mesh, Layout> world;
+  using L = mtf::Dim<"long">;
+  using W = mtf::Dim<"wide">;
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  const std::string facts = "dim \"wide\" has extent 1099511627776, the dims before it 1099511627776 elements: ";
+  CHECK_THROWS_WITH_AS((mtf::zeros<float>(world, L{large}, W{large})),
+                       ("mtf: constant on mesh \"rows:2\": " + facts + MTF_RULE_TOO_MANY_ELEMENTS).c_str(),
+                       mtf::plan_error);
+  const auto x = mtf::placeholder<float>(world, L{large});
+  const auto y = mtf::placeholder<float>(world, W{large});
+  CHECK_THROWS_AS(x * y, mtf::plan_error);
+  CHECK_THROWS_AS((mtf::einsum<mtf::Shape<>>(x, y)), mtf::plan_error);
+  // Few enough to multiply, too many to keep.
+  const auto z = mtf::placeholder<float>(world, W{1 << 20});
+  CHECK_NOTHROW((mtf::einsum<L>(x, z)));
+  CHECK_THROWS_AS((mtf::einsum<L, W>(x, z)), mtf::plan_error);
+  CHECK_THROWS_AS(x + z, mtf::plan_error);
+}

@@ -162,6 +162,8 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
   InlineVector<int, max_axes> splitter;  // position of the dim that each axis splits, or -1
   for (int i = 0; i < rules.mesh.rank(); ++i) splitter.push_back(-1);
   int distinct = 0;
+  const std::int64_t limit = names_are_unique ? max_elements : max_union_elements;
+  std::int64_t elements = 1;  // of the dims so far; 0 when they are too many to count
   for (int i = 0; i < dims.size(); ++i) {
     int first = 0;  // where the name occurs first, at i itself at the latest
     while (!(dims[first].name == dims[i].name)) ++first;
@@ -187,6 +189,18 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
     ++distinct;
     if (dims[i].extent < 1 && dims[i].extent != dynamic) {
       add(violations, {.fault = Fault::empty_dim, .dim = dims[i].name, .extent = dims[i].extent, .position = i});
+    }
+    if (dims[i].extent > 0 && elements != 0) {
+      if (dims[i].extent > limit / elements) {
+        add(violations, {.fault = Fault::too_many_elements,
+                         .dim = dims[i].name,
+                         .extent = dims[i].extent,
+                         .other_extent = elements,
+                         .position = i});
+        elements = 0;
+      } else {
+        elements *= dims[i].extent;
+      }
     }
     const AxisList axes = rules.axes_of(dims[i].name);
     std::int64_t parts = 1;

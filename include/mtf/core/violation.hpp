@@ -40,6 +40,9 @@
 #define MTF_RULE_SUM_OF_BOOL \
   "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_max for any and reduce_min for all"
 #define MTF_RULE_TOO_MANY_DIMS "more dims than the library takes: 12 in a tensor, 24 in an operation"
+#define MTF_RULE_TOO_MANY_ELEMENTS                                                                                   \
+  "the extents multiply to more than can be counted in 64 bits: a tensor has less than 2^60 elements, an operation " \
+  "less than 2^63 combinations of indices; shorten a dim, or compute it in parts"
 #define MTF_RULE_SPLIT_WINDOW                                                                                     \
   "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, " \
   "Whole>(filter) to a dim without one"
@@ -63,6 +66,7 @@ enum class Fault {
   unequal_extents,     ///< one name has two extents in one operation
   missing_dim,         ///< an operation names a dim that its operand does not have
   too_many_dims,       ///< more dims than max_rank or max_union_rank
+  too_many_elements,   ///< more elements than max_elements or max_union_elements
   malformed_layout,    ///< a layout or mesh text that cannot be read
 };
 
@@ -116,6 +120,7 @@ constexpr void add(Violations& list, const Violation& violation) {
     case Fault::unequal_extents: return MTF_RULE_UNEQUAL_EXTENTS;
     case Fault::missing_dim: return MTF_RULE_MISSING_DIM;
     case Fault::too_many_dims: return MTF_RULE_TOO_MANY_DIMS;
+    case Fault::too_many_elements: return MTF_RULE_TOO_MANY_ELEMENTS;
     case Fault::malformed_layout: return MTF_RULE_MALFORMED_LAYOUT;
   }
   return {};

@@ -49,6 +49,10 @@ template <int Dims>
 struct too_many_dims {
   static_assert(always_false<std::integral_constant<int, Dims>>, "mtf: " MTF_RULE_TOO_MANY_DIMS);
 };
+template <class Dim, std::int64_t Extent, std::int64_t ElementsOfOtherDims>
+struct too_many_elements {
+  static_assert(always_false<Dim>, "mtf: " MTF_RULE_TOO_MANY_ELEMENTS);
+};
 template <FixedString Dim, FixedString Axis, class Mesh>
 struct unknown_axis {
   static_assert(always_false<Mesh>, "mtf: " MTF_RULE_UNKNOWN_AXIS);
@@ -129,6 +133,8 @@ struct FirstOf {
     } else if constexpr (first.fault == Fault::unequal_extents) {
       return std::type_identity<
           unequal_extents<dim_at<other, Dims...>, dim_at<position, Dims...>, first.other_extent, first.extent>>{};
+    } else if constexpr (first.fault == Fault::too_many_elements) {
+      return std::type_identity<too_many_elements<dim_at<position, Dims...>, first.extent, first.other_extent>>{};
     } else {
       return std::type_identity<too_many_dims<static_cast<int>(first.extent)>>{};
     }

@@ -142,7 +142,7 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
   const KeptPlacement* to = backend.placements.find(shape);
   if (to == nullptr || xs.count > 7) {
     (void)require_union(backend, name, xs, shape);
-    return backend.place(shape);
+    return place(backend, name, shape);
   }
   (void)backend.plans.get<LegalUnion>(key_of(*to, xs), [&] { return require_union(backend, name, xs, shape); });
   return *to;

@@ -31,7 +31,7 @@ MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string quoted(std::string_view text);
 [[nodiscard]] inline std::string quoted(const Name& name) { return quoted(std::string_view(name.text)); }
 /// "[batch:64, io:1024]".
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const ShapeValue& shape);
-/// "rows:2;cols:4", in quotation marks.
+/// "rows:2;cols:4", in quotation marks; a size not known yet is a question mark.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const MeshValue& mesh);
 /// One violated rule with its names and numbers, then the way out.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const Violation& v);
@@ -58,7 +58,7 @@ std::string describe(const ShapeValue& shape) {
   std::string text = "[";
   for (const DimValue& dim : shape) {
     if (text.size() > 1) text += ", ";
-    text += std::string(dim.name.text) + ":" + std::to_string(dim.extent);
+    text += std::string(dim.name.text) + ":" + (dim.extent == dynamic ? "?" : std::to_string(dim.extent));
   }
   return text + "]";
 }
@@ -67,7 +67,7 @@ std::string describe(const MeshValue& mesh) {
   std::string text;
   for (const AxisValue& axis : mesh.axes) {
     if (!text.empty()) text += ";";
-    text += std::string(axis.name.text) + ":" + std::to_string(axis.size);
+    text += std::string(axis.name.text) + ":" + (axis.size == dynamic ? "?" : std::to_string(axis.size));
   }
   return "\"" + text + "\"";
 }
@@ -92,6 +92,10 @@ std::string describe(const Violation& v) {
               std::to_string(v.extent);
       break;
     case Fault::missing_dim: facts = "dim " + quoted(v.dim); break;
+    case Fault::too_many_elements:
+      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", the dims before it " +
+              std::to_string(v.other_extent) + " elements";
+      break;
     case Fault::too_many_dims: facts = std::to_string(v.extent) + " dims"; break;
     case Fault::malformed_layout: facts = quoted(v.dim); break;
   }
