@@ -1,4 +1,4 @@
-// The dims of all operands of an operation together: names that recur take no room, too many are refused by name.
+// What is refused of the dims of a tensor and of all operands of an operation together, by name.
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -141,6 +141,26 @@ static_assert(mtf::uniteable<World, Long, Wide>);
 static_assert(!mtf::uniteable<World, Long, Wide, Wider>);
 static_assert(std::is_same_v<mtf::not_placeable<World, Long, Wide>,
                              mtf::too_many_elements<Wide, std::int64_t{1} << 20, std::int64_t{1} << 40>>);
+
+// A dim over several axes: all of them are named, with their sizes.
+struct ThreeAxes : mtf::Mesh<mtf::Axis<"rows", 2>, mtf::Axis<"planes", 3>, mtf::Axis<"cols", 4>> {};
+struct OverThree : mtf::Layout<mtf::Split<"long", "cols", "rows">, mtf::Split<"length", "rows", "planes", "cols">> {};
+struct Odd : mtf::Dim<"long", 12> {};
+static_assert(std::is_same_v<mtf::not_placeable<mtf::DryRun<ThreeAxes, OverThree>, Odd>,
+                             mtf::indivisible_extent<Odd, 12, 8, "cols", "rows">>);
+
+TEST_CASE("an extent that the sizes of several axes do not divide") {
+  mtf::DryRun<ThreeAxes, OverThree> world;
+  CHECK_THROWS_WITH_AS(
+      (mtf::zeros<float>(world, mtf::Dim<"long">{12})),
+      "mtf: constant on mesh \"rows:2;planes:3;cols:4\": dim \"long\" has extent 12, axes \"rows\" (2) "
+      "and \"cols\" (4) divide it by 8: " MTF_RULE_INDIVISIBLE_EXTENT,
+      mtf::plan_error);
+  CHECK_THROWS_WITH_AS((mtf::zeros<float>(world, mtf::Dim<"length">{36})),
+                       "mtf: constant on mesh \"rows:2;planes:3;cols:4\": dim \"length\" has extent 36, axes \"rows\" "
+                       "(2), \"planes\" (3) and \"cols\" (4) divide it by 24: " MTF_RULE_INDIVISIBLE_EXTENT,
+                       mtf::plan_error);
+}
 
 TEST_CASE("elements that cannot be counted are refused by name") {
   mtf::DryRun<Mesh, Layout> world;

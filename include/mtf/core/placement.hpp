@@ -221,6 +221,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
       add(violations, {.fault = Fault::indivisible_extent,
                        .dim = dims[i].name,
                        .axis = rules.mesh.axes[axes[0]].name,
+                       .axes = set_of(axes).bits,
                        .extent = dims[i].extent,
                        .other_extent = parts,
                        .position = i});

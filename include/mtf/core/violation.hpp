@@ -76,6 +76,7 @@ struct Violation {
   Name dim{};
   Name other_dim{};
   Name axis{};
+  std::uint32_t axes = 0;  ///< bit i: axis i of the mesh divides `dim`
   std::int64_t extent = 0;
   std::int64_t other_extent = 0;
   int position = 0;        ///< position of `dim` in the list that was checked

@@ -157,7 +157,7 @@ template <class World, class List, class... S>
 struct FirstOfWindows;
 template <class World, class... Dims, class... S>
 struct FirstOfWindows<World, DimList<Dims...>, S...> {
-  using type = typename FirstOf<window_violations<World, DimList<Dims...>, S...>, Dims...>::type;
+  using type = typename FirstOf<window_violations<World, DimList<Dims...>, S...>, rules_of<World>, Dims...>::type;
 };
 
 /// An empty type if windows may slide along the dims of x, a filter's and the outputs together, otherwise the rule that
@@ -189,8 +189,7 @@ MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operat
     for (const SpatialNames& s : spatial) alike.push_back({s.input, s.output});
     backend.survey->meet(operation, dims, {alike.begin(), static_cast<std::size_t>(alike.size())});
   }
-  const Violations violations = mtf::detail::check_windows(backend.rules, dims, spatial);
-  if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
+  require_none(operation, backend.mesh(), mtf::detail::check_windows(backend.rules, dims, spatial));
 }
 
 MTF_COLD inline void raise_extent(const char* operation, const SpatialNames& s, std::int64_t input,
