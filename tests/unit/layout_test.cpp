@@ -138,7 +138,7 @@ TEST_CASE("faults of a layout are found alike in types and text, all at once") {
 
 TEST_CASE("a layout text that cannot be read") {
   for (const char* text :
-       {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,b,c,d,e,f,g"}) {
+       {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,,b"}) {
     CAPTURE(text);
     mtf::Violations violations;
     CHECK(mtf::parse_layout(text, violations).rules.size() == 0);
@@ -158,7 +158,16 @@ TEST_CASE("a layout text that cannot be read") {
     for (int i = 0; i < mtf::max_rules + 2; ++i) text += std::string("d").append(std::to_string(i)).append(":rows;");
     mtf::Violations violations;
     CHECK(mtf::parse_layout(text, violations).rules.size() == mtf::max_rules);
-    CHECK(violations.size() == 2);
+    REQUIRE(violations.size() == 2);
+    CHECK(violations[0].fault == mtf::Fault::too_many_rules);
+    CHECK(violations[0].dim == mtf::Name("d32:rows"));
+  }
+  SUBCASE("more axes than split a dim") {
+    mtf::Violations violations;
+    CHECK(mtf::parse_layout("d:a,b,c,d,e,f,g;e:a,b,c,d,e,f", violations).rules.size() == 1);
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].fault == mtf::Fault::too_many_axes);
+    CHECK(violations[0].dim == mtf::Name("d:a,b,c,d,e,f,g"));
   }
 }
 
@@ -303,7 +312,8 @@ TEST_CASE("every fault has a sentence that says the way out") {
   for (const Fault fault :
        {Fault::axis_used_twice, Fault::unknown_axis, Fault::repeated_rule, Fault::repeated_axis,
         Fault::indivisible_extent, Fault::empty_dim, Fault::repeated_dim, Fault::unequal_extents, Fault::missing_dim,
-        Fault::too_many_dims, Fault::too_many_elements, Fault::malformed_layout}) {
+        Fault::too_many_dims, Fault::too_many_elements, Fault::malformed_layout, Fault::repeated_mesh_axis,
+        Fault::empty_axis, Fault::too_many_axes, Fault::too_many_rules}) {
     CHECK(mtf::sentence(fault).size() > 20);
     CHECK((fault == Fault::too_many_dims || mtf::sentence(fault).find(';') != std::string_view::npos));
   }

@@ -51,6 +51,12 @@
   "Input itself)"
 #define MTF_RULE_MALFORMED_LAYOUT \
   "the text of a layout or mesh cannot be read; write \"dim:axis;dim:axis,axis\" and \"axis:size;axis:size\""
+#define MTF_RULE_REPEATED_MESH_AXIS "the text of a mesh names an axis twice; name each axis once, with its size"
+#define MTF_RULE_EMPTY_AXIS \
+  "the size of a mesh axis is not positive; give the number of processors along it, or leave out the axis"
+#define MTF_RULE_TOO_MANY_AXES \
+  "more axes than the library takes: 32 in a mesh, 6 that split one dim; join axes that always go together into one"
+#define MTF_RULE_TOO_MANY_RULES "a layout has at most 32 rules; drop those whose dim is in no tensor of the program"
 
 namespace mtf {
 inline namespace v0 {
@@ -68,6 +74,10 @@ enum class Fault {
   too_many_dims,       ///< more dims than max_rank or max_union_rank
   too_many_elements,   ///< more elements than max_elements or max_union_elements
   malformed_layout,    ///< a layout or mesh text that cannot be read
+  repeated_mesh_axis,  ///< a mesh text names an axis twice
+  empty_axis,          ///< the size of a mesh axis is not positive
+  too_many_axes,       ///< more axes than max_axes in a mesh or max_axes_of_dim in a rule
+  too_many_rules,      ///< more rules than max_rules
 };
 
 /// One violated rule. Which members mean something depends on the fault; names not used are empty.
@@ -123,6 +133,10 @@ constexpr void add(Violations& list, const Violation& violation) {
     case Fault::too_many_dims: return MTF_RULE_TOO_MANY_DIMS;
     case Fault::too_many_elements: return MTF_RULE_TOO_MANY_ELEMENTS;
     case Fault::malformed_layout: return MTF_RULE_MALFORMED_LAYOUT;
+    case Fault::repeated_mesh_axis: return MTF_RULE_REPEATED_MESH_AXIS;
+    case Fault::empty_axis: return MTF_RULE_EMPTY_AXIS;
+    case Fault::too_many_axes: return MTF_RULE_TOO_MANY_AXES;
+    case Fault::too_many_rules: return MTF_RULE_TOO_MANY_RULES;
   }
   return {};
 }

@@ -121,7 +121,11 @@ std::string describe(const Violation& v, const MeshValue& mesh) {
               std::to_string(v.other_extent) + " elements";
       break;
     case Fault::too_many_dims: facts = std::to_string(v.extent) + " dims"; break;
-    case Fault::malformed_layout: facts = quoted(v.dim); break;
+    case Fault::malformed_layout:
+    case Fault::repeated_mesh_axis:
+    case Fault::empty_axis:
+    case Fault::too_many_axes:
+    case Fault::too_many_rules: facts = quoted(v.dim); break;
   }
   return facts + ": " + std::string(sentence(v.fault));
 }
