@@ -119,6 +119,30 @@ TEST_CASE("an operation over too many dims of dynamic extent is refused by name"
                        "mtf: map on mesh \"rows:2\": 25 dims: " MTF_RULE_TOO_MANY_DIMS, mtf::plan_error);
 }
 
+TEST_CASE("all that is wrong with the texts of a world is listed at once, what cannot be read first") {
+  using OpenMesh = mtf::Mesh<mtf::Axis<"rows">, mtf::Axis<"cols">, mtf::Axis<"one", 1>>;
+  using Open = mtf::DryRun<OpenMesh, mtf::dynamic_layout>;
+  const auto start = [](std::string_view mesh, std::string_view layout) -> std::string {
+    try {
+      const Open world({.mesh = mesh, .layout = layout});
+    } catch (const mtf::plan_error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  CHECK(start("rows:1;cols:1", "a:rows").empty());
+  CHECK(start("rows=1;cols:1", "") ==
+        "mtf: World on mesh \"rows:?;cols:1;one:1\": \"rows=1\": " MTF_RULE_MALFORMED_LAYOUT
+        "\n  and axis \"rows\" has a dynamic size: " MTF_RULE_MISSING_AXIS_SIZE);
+  CHECK(start("cols:0;one:2;depth:3", "a:rows:1;b:up") ==
+        "mtf: World on mesh \"rows:?;cols:?;one:1\": \"cols:0\": " MTF_RULE_EMPTY_AXIS
+        "\n  and axis \"rows\" has a dynamic size: " MTF_RULE_MISSING_AXIS_SIZE
+        "\n  and axis \"cols\" has a dynamic size: " MTF_RULE_MISSING_AXIS_SIZE
+        "\n  and axis \"one\" has static size 1, the mesh text says 2: " MTF_RULE_OTHER_AXIS_SIZE
+        "\n  and axis \"depth\": " MTF_RULE_EXTRA_AXIS "\n  and \"a:rows:1\": " MTF_RULE_MALFORMED_LAYOUT
+        "\n  and rule for dim \"b\", axis \"up\": " MTF_RULE_UNKNOWN_AXIS);
+}
+
 TEST_CASE("an extent below 1 at run time is refused by name, also the number -1") {
   mtf::DryRun<Mesh, Layout> world;
   using Length = mtf::Dim<"length">;

@@ -54,6 +54,14 @@
 #define MTF_RULE_REPEATED_MESH_AXIS "the text of a mesh names an axis twice; name each axis once, with its size"
 #define MTF_RULE_EMPTY_AXIS \
   "the size of a mesh axis is not positive; give the number of processors along it, or leave out the axis"
+#define MTF_RULE_MISSING_AXIS_SIZE \
+  "the mesh type leaves the size of an axis to the mesh text, which does not give it; write \"axis:size\" there"
+#define MTF_RULE_OTHER_AXIS_SIZE                                                                                     \
+  "the mesh text gives an axis another size than the mesh type; leave the axis out of the text, or its size out of " \
+  "the type"
+#define MTF_RULE_EXTRA_AXIS                                                                                          \
+  "the mesh text names an axis that the mesh type lacks; correct the name, or use dynamic_mesh, whose axes are the " \
+  "text's"
 #define MTF_RULE_TOO_MANY_AXES \
   "more axes than the library takes: 32 in a mesh, 6 that split one dim; join axes that always go together into one"
 #define MTF_RULE_TOO_MANY_RULES "a layout has at most 32 rules; drop those whose dim is in no tensor of the program"
@@ -76,6 +84,9 @@ enum class Fault {
   malformed_layout,    ///< a layout or mesh text that cannot be read
   repeated_mesh_axis,  ///< a mesh text names an axis twice
   empty_axis,          ///< the size of a mesh axis is not positive
+  missing_axis_size,   ///< neither the mesh type nor the mesh text gives the size of an axis
+  other_axis_size,     ///< the mesh text gives an axis another size than the mesh type
+  extra_axis,          ///< the mesh text names an axis that the mesh type lacks
   too_many_axes,       ///< more axes than max_axes in a mesh or max_axes_of_dim in a rule
   too_many_rules,      ///< more rules than max_rules
 };
@@ -135,6 +146,9 @@ constexpr void add(Violations& list, const Violation& violation) {
     case Fault::malformed_layout: return MTF_RULE_MALFORMED_LAYOUT;
     case Fault::repeated_mesh_axis: return MTF_RULE_REPEATED_MESH_AXIS;
     case Fault::empty_axis: return MTF_RULE_EMPTY_AXIS;
+    case Fault::missing_axis_size: return MTF_RULE_MISSING_AXIS_SIZE;
+    case Fault::other_axis_size: return MTF_RULE_OTHER_AXIS_SIZE;
+    case Fault::extra_axis: return MTF_RULE_EXTRA_AXIS;
     case Fault::too_many_axes: return MTF_RULE_TOO_MANY_AXES;
     case Fault::too_many_rules: return MTF_RULE_TOO_MANY_RULES;
   }

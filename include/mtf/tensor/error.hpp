@@ -121,6 +121,12 @@ std::string describe(const Violation& v, const MeshValue& mesh) {
               std::to_string(v.other_extent) + " elements";
       break;
     case Fault::too_many_dims: facts = std::to_string(v.extent) + " dims"; break;
+    case Fault::missing_axis_size: facts = "axis " + quoted(v.axis) + " has a dynamic size"; break;
+    case Fault::other_axis_size:
+      facts = "axis " + quoted(v.axis) + " has static size " + std::to_string(v.other_extent) +
+              ", the mesh text says " + std::to_string(v.extent);
+      break;
+    case Fault::extra_axis: facts = "axis " + quoted(v.axis); break;
     case Fault::malformed_layout:
     case Fault::repeated_mesh_axis:
     case Fault::empty_axis:
