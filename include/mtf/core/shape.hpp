@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <mtf/core/dim.hpp>
+#include <mtf/core/violation.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -105,6 +106,7 @@ MTF_NOINLINE [[nodiscard]] constexpr ShapeValue minus(const ShapeValue& a, const
 /// Ordered dims with unique names. Stores only the extents that are dynamic.
 template <dim_like... Dims>
 struct Shape : private Dims... {
+  static_assert(sizeof...(Dims) <= static_cast<std::size_t>(max_union_rank), "mtf: " MTF_RULE_TOO_MANY_DIMS);
   static constexpr int rank = sizeof...(Dims);
 
   constexpr Shape()
