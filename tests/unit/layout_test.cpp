@@ -310,11 +310,11 @@ TEST_CASE("of the violations that do not fit into the list there is the number")
 TEST_CASE("every fault has a sentence that says the way out") {
   using mtf::Fault;
   for (const Fault fault :
-       {Fault::axis_used_twice, Fault::unknown_axis, Fault::repeated_rule, Fault::repeated_axis,
-        Fault::indivisible_extent, Fault::empty_dim, Fault::repeated_dim, Fault::unequal_extents, Fault::missing_dim,
-        Fault::too_many_dims, Fault::too_many_elements, Fault::malformed_layout, Fault::missing_axis_size,
-        Fault::other_axis_size, Fault::extra_axis, Fault::repeated_mesh_axis, Fault::empty_axis, Fault::too_many_axes,
-        Fault::too_many_rules}) {
+       {Fault::axis_used_twice,    Fault::unknown_axis,    Fault::repeated_rule,       Fault::repeated_axis,
+        Fault::indivisible_extent, Fault::empty_dim,       Fault::repeated_dim,        Fault::unequal_extents,
+        Fault::missing_dim,        Fault::too_many_dims,   Fault::too_many_elements,   Fault::malformed_layout,
+        Fault::missing_axis_size,  Fault::other_axis_size, Fault::extra_axis,          Fault::repeated_mesh_axis,
+        Fault::empty_axis,         Fault::too_many_axes,   Fault::too_many_processors, Fault::too_many_rules}) {
     CHECK(mtf::sentence(fault).size() > 20);
     CHECK((fault == Fault::too_many_dims || mtf::sentence(fault).find(';') != std::string_view::npos));
   }

@@ -124,6 +124,15 @@ TEST_CASE("a mesh text that cannot be read is an error for each part") {
   CHECK(violations[4].fault == mtf::Fault::repeated_mesh_axis);
 }
 
+TEST_CASE("a mesh text with more processors than 64 bits count") {
+  mtf::Violations violations;
+  const mtf::MeshValue read = mtf::parse_mesh("x:536870912;y:536870912;z:64;u:31;v:1", violations);
+  CHECK(read.rank() == 4);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].fault == mtf::Fault::too_many_processors);
+  CHECK(violations[0].dim == mtf::Name("z:64"));
+}
+
 TEST_CASE("a mesh text with more axes than a mesh has") {
   std::string text;
   for (int i = 0; i < mtf::max_axes + 2; ++i) text += std::string("a").append(std::to_string(i)).append(":1;");

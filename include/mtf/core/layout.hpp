@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <limits>
 #include <string_view>
 
 #include <mtf/core/mesh.hpp>
@@ -158,6 +159,8 @@ MTF_NOINLINE [[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text,
       detail::add_part(violations, part, Fault::repeated_mesh_axis);
     } else if (mesh.axes.full()) {
       detail::add_part(violations, part, Fault::too_many_axes);
+    } else if (size > std::numeric_limits<std::int64_t>::max() / mesh.size()) {
+      detail::add_part(violations, part, Fault::too_many_processors);
     } else {
       mesh.axes.push_back({Name(name), size});
     }

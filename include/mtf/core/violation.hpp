@@ -64,31 +64,34 @@
   "text's"
 #define MTF_RULE_TOO_MANY_AXES \
   "more axes than the library takes: 32 in a mesh, 6 that split one dim; join axes that always go together into one"
+#define MTF_RULE_TOO_MANY_PROCESSORS \
+  "the sizes of the axes of a mesh multiply to more than can be counted in 64 bits; correct the size of the axis"
 #define MTF_RULE_TOO_MANY_RULES "a layout has at most 32 rules; drop those whose dim is in no tensor of the program"
 
 namespace mtf {
 inline namespace v0 {
 
 enum class Fault {
-  axis_used_twice,     ///< two dims of one tensor or operation are split over one axis
-  unknown_axis,        ///< a rule names an axis that the mesh does not have
-  repeated_rule,       ///< two rules for one dim
-  repeated_axis,       ///< one rule names an axis twice
-  indivisible_extent,  ///< an extent is not a multiple of the axis sizes that split it
-  empty_dim,           ///< an extent is not positive
-  repeated_dim,        ///< a dim name occurs twice in one tensor
-  unequal_extents,     ///< one name has two extents in one operation
-  missing_dim,         ///< an operation names a dim that its operand does not have
-  too_many_dims,       ///< more dims than max_rank or max_union_rank
-  too_many_elements,   ///< more elements than max_elements or max_union_elements
-  malformed_layout,    ///< a layout or mesh text that cannot be read
-  repeated_mesh_axis,  ///< a mesh text names an axis twice
-  empty_axis,          ///< the size of a mesh axis is not positive
-  missing_axis_size,   ///< neither the mesh type nor the mesh text gives the size of an axis
-  other_axis_size,     ///< the mesh text gives an axis another size than the mesh type
-  extra_axis,          ///< the mesh text names an axis that the mesh type lacks
-  too_many_axes,       ///< more axes than max_axes in a mesh or max_axes_of_dim in a rule
-  too_many_rules,      ///< more rules than max_rules
+  axis_used_twice,      ///< two dims of one tensor or operation are split over one axis
+  unknown_axis,         ///< a rule names an axis that the mesh does not have
+  repeated_rule,        ///< two rules for one dim
+  repeated_axis,        ///< one rule names an axis twice
+  indivisible_extent,   ///< an extent is not a multiple of the axis sizes that split it
+  empty_dim,            ///< an extent is not positive
+  repeated_dim,         ///< a dim name occurs twice in one tensor
+  unequal_extents,      ///< one name has two extents in one operation
+  missing_dim,          ///< an operation names a dim that its operand does not have
+  too_many_dims,        ///< more dims than max_rank or max_union_rank
+  too_many_elements,    ///< more elements than max_elements or max_union_elements
+  malformed_layout,     ///< a layout or mesh text that cannot be read
+  repeated_mesh_axis,   ///< a mesh text names an axis twice
+  empty_axis,           ///< the size of a mesh axis is not positive
+  missing_axis_size,    ///< neither the mesh type nor the mesh text gives the size of an axis
+  other_axis_size,      ///< the mesh text gives an axis another size than the mesh type
+  extra_axis,           ///< the mesh text names an axis that the mesh type lacks
+  too_many_axes,        ///< more axes than max_axes in a mesh or max_axes_of_dim in a rule
+  too_many_processors,  ///< the sizes of the axes of a mesh text multiply to 2^63 or more
+  too_many_rules,       ///< more rules than max_rules
 };
 
 /// One violated rule. Which members mean something depends on the fault; names not used are empty.
@@ -150,6 +153,7 @@ constexpr void add(Violations& list, const Violation& violation) {
     case Fault::other_axis_size: return MTF_RULE_OTHER_AXIS_SIZE;
     case Fault::extra_axis: return MTF_RULE_EXTRA_AXIS;
     case Fault::too_many_axes: return MTF_RULE_TOO_MANY_AXES;
+    case Fault::too_many_processors: return MTF_RULE_TOO_MANY_PROCESSORS;
     case Fault::too_many_rules: return MTF_RULE_TOO_MANY_RULES;
   }
   return {};

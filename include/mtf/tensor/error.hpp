@@ -131,6 +131,7 @@ std::string describe(const Violation& v, const MeshValue& mesh) {
     case Fault::repeated_mesh_axis:
     case Fault::empty_axis:
     case Fault::too_many_axes:
+    case Fault::too_many_processors:
     case Fault::too_many_rules: facts = quoted(v.dim); break;
   }
   return facts + ": " + std::string(sentence(v.fault));
