@@ -92,7 +92,7 @@ void train(World& world, const Options& options) {
   const std::vector<unsigned char> text = read_text(options.text, world.comm());
   const ModelDims dims{options.batch, options.length, options.length, options.d_model,
                        options.heads, options.d_kv,   options.d_ff,   byte_values};
-  mtf::require_none("language model", ByteModel<World>::check(world.engine().rules, dims));
+  mtf::require_none("language model", world.mesh(), ByteModel<World>::check(world.engine().rules, dims));
   const std::size_t held_out = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - options.held_out));
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
     throw std::runtime_error(

@@ -1,4 +1,5 @@
 // Layouts: as types and as text the same rules, the same placements and the same faults.
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -6,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <mtf/core/placement.hpp>
+#include <mtf/tensor/error.hpp>
 
 namespace {
 
@@ -136,7 +138,7 @@ TEST_CASE("faults of a layout are found alike in types and text, all at once") {
 
 TEST_CASE("a layout text that cannot be read") {
   for (const char* text :
-       {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,b,c,d,e,f,g"}) {
+       {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,,b"}) {
     CAPTURE(text);
     mtf::Violations violations;
     CHECK(mtf::parse_layout(text, violations).rules.size() == 0);
@@ -156,7 +158,16 @@ TEST_CASE("a layout text that cannot be read") {
     for (int i = 0; i < mtf::max_rules + 2; ++i) text += std::string("d").append(std::to_string(i)).append(":rows;");
     mtf::Violations violations;
     CHECK(mtf::parse_layout(text, violations).rules.size() == mtf::max_rules);
-    CHECK(violations.size() == 2);
+    REQUIRE(violations.size() == 2);
+    CHECK(violations[0].fault == mtf::Fault::too_many_rules);
+    CHECK(violations[0].dim == mtf::Name("d32:rows"));
+  }
+  SUBCASE("more axes than split a dim") {
+    mtf::Violations violations;
+    CHECK(mtf::parse_layout("d:a,b,c,d,e,f,g;e:a,b,c,d,e,f", violations).rules.size() == 1);
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].fault == mtf::Fault::too_many_axes);
+    CHECK(violations[0].dim == mtf::Name("d:a,b,c,d,e,f,g"));
   }
 }
 
@@ -225,6 +236,42 @@ TEST_CASE("uneven, empty, one: an extent of 1 does not divide") {
   CHECK(found[0].fault == mtf::Fault::indivisible_extent);
 }
 
+TEST_CASE("uneven, empty, one: an extent below 1 is refused, also the number -1") {
+  mtf::Violations none;
+  const auto rules = mtf::resolve(mtf::Layout<mtf::Split<"a", "rows">>::value(), mesh, none);
+  struct A : mtf::Dim<"a"> {
+    using Dim::Dim;
+  };
+  for (const std::int64_t extent : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{-4}, mtf::dynamic}) {
+    for (const bool unique : {true, false}) {
+      const auto found = mtf::check(rules, mtf::Shape(A{extent}).value(), unique);
+      REQUIRE(found.size() >= 1);
+      CHECK(found[0].fault == mtf::Fault::empty_dim);
+      CHECK(found[0].extent <= 0);
+    }
+  }
+}
+
+TEST_CASE("elements that 64 bits do not count are refused") {
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  const auto faults = [](const mtf::ShapeValue& dims, bool unique) { return mtf::check({}, dims, unique); };
+  // A tensor: its bytes must be countable too.
+  CHECK(faults(shape({{"a", large}, {"b", (1 << 20) - 1}}), true).empty());
+  CHECK(faults(shape({{"a", large}, {"b", 1 << 20}}), true).size() == 1);
+  // A union: 2^63 - 1, in which a name counts once and an extent that is not known yet for nothing.
+  CHECK(faults(shape({{"a", large}, {"b", (1 << 23) - 1}, {"a", large}}), false).empty());
+  CHECK(faults(shape({{"a", large}, {"b", mtf::dynamic}}), true).empty());
+  CHECK(faults(shape({{"a", large}, {"b", 1 << 23}}), false).size() == 1);
+  CHECK(faults(shape({{"a", std::numeric_limits<std::int64_t>::max()}}), false).empty());
+  const auto found = faults(shape({{"c", 1}, {"a", large}, {"b", large}, {"d", large}}), true);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].fault == mtf::Fault::too_many_elements);
+  CHECK(found[0].dim == mtf::Name("b"));
+  CHECK(found[0].extent == large);
+  CHECK(found[0].other_extent == large);
+  CHECK(found[0].position == 2);
+}
+
 TEST_CASE("a tensor has at most 12 dims, an operation 24") {
   const std::vector<std::string> names = [] {
     std::vector<std::string> result;
@@ -241,11 +288,33 @@ TEST_CASE("a tensor has at most 12 dims, an operation 24") {
   CHECK(mtf::check({}, dims, true)[0].fault == mtf::Fault::too_many_dims);
 }
 
+TEST_CASE("of the violations that do not fit into the list there is the number") {
+  std::string text;
+  for (int i = 0; i < 19; ++i) text += std::string("part").append(std::to_string(i)).append(";");
+  mtf::Violations violations;
+  (void)mtf::parse_layout(text, violations);
+  CHECK(violations.size() == 16);
+  CHECK(violations.omitted == 3);
+  CHECK(violations[15].dim == mtf::Name("part15"));
+  CHECK_THROWS_AS(mtf::raise("test", violations), mtf::plan_error);
+  try {
+    mtf::raise("test", violations);
+  } catch (const mtf::plan_error& error) {
+    const std::string_view what = error.what();
+    CHECK(what.find("\"part15\": ") != std::string_view::npos);
+    CHECK(what.find("part16") == std::string_view::npos);
+    CHECK(what.ends_with("\n  and 3 more"));
+  }
+}
+
 TEST_CASE("every fault has a sentence that says the way out") {
   using mtf::Fault;
-  for (const Fault fault : {Fault::axis_used_twice, Fault::unknown_axis, Fault::repeated_rule, Fault::repeated_axis,
-                            Fault::indivisible_extent, Fault::empty_dim, Fault::repeated_dim, Fault::unequal_extents,
-                            Fault::missing_dim, Fault::too_many_dims, Fault::malformed_layout}) {
+  for (const Fault fault :
+       {Fault::axis_used_twice,    Fault::unknown_axis,    Fault::repeated_rule,       Fault::repeated_axis,
+        Fault::indivisible_extent, Fault::empty_dim,       Fault::repeated_dim,        Fault::unequal_extents,
+        Fault::missing_dim,        Fault::too_many_dims,   Fault::too_many_elements,   Fault::malformed_layout,
+        Fault::missing_axis_size,  Fault::other_axis_size, Fault::extra_axis,          Fault::repeated_mesh_axis,
+        Fault::empty_axis,         Fault::too_many_axes,   Fault::too_many_processors, Fault::too_many_rules}) {
     CHECK(mtf::sentence(fault).size() > 20);
     CHECK((fault == Fault::too_many_dims || mtf::sentence(fault).find(';') != std::string_view::npos));
   }

@@ -1,5 +1,6 @@
 // Meshes of processors: numbers, coordinates, groups.
 #include <map>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -98,7 +99,7 @@ TEST_CASE("the text of a mesh says what the type says") {
 }
 
 TEST_CASE("a mesh text that cannot be read is an error for each part") {
-  for (const char* text : {"x", "x:", ":2", "x:0", "x:-1", "x:two", "x:2 3", "x:2.5", "x:1000000000",
+  for (const char* text : {"x", "x:", ":2", "x:-", "x:--1", "x:two", "x:2 3", "x:2.5", "x:1000000000",
                            "x:99999999999999999999", "x:2:3", "x=2"}) {
     CAPTURE(text);
     mtf::Violations violations;
@@ -108,9 +109,36 @@ TEST_CASE("a mesh text that cannot be read is an error for each part") {
     CHECK(violations[0].dim == mtf::Name(text));
   }
   mtf::Violations violations;
-  const mtf::MeshValue read = mtf::parse_mesh("x:2;y;z:3;x:4", violations);
+  const mtf::MeshValue read = mtf::parse_mesh("x:2;y;z:3;x:4;u:0;v:-2;x:2", violations);
   CHECK(read.rank() == 2);
-  REQUIRE(violations.size() == 2);
+  CHECK(read.axes[0].size == 2);
+  REQUIRE(violations.size() == 5);
   CHECK(violations[0].dim == mtf::Name("y"));
+  CHECK(violations[0].fault == mtf::Fault::malformed_layout);
   CHECK(violations[1].dim == mtf::Name("x:4"));
+  CHECK(violations[1].fault == mtf::Fault::repeated_mesh_axis);
+  CHECK(violations[2].dim == mtf::Name("u:0"));
+  CHECK(violations[2].fault == mtf::Fault::empty_axis);
+  CHECK(violations[3].dim == mtf::Name("v:-2"));
+  CHECK(violations[3].fault == mtf::Fault::empty_axis);
+  CHECK(violations[4].fault == mtf::Fault::repeated_mesh_axis);
+}
+
+TEST_CASE("a mesh text with more processors than 64 bits count") {
+  mtf::Violations violations;
+  const mtf::MeshValue read = mtf::parse_mesh("x:536870912;y:536870912;z:64;u:31;v:1", violations);
+  CHECK(read.rank() == 4);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].fault == mtf::Fault::too_many_processors);
+  CHECK(violations[0].dim == mtf::Name("z:64"));
+}
+
+TEST_CASE("a mesh text with more axes than a mesh has") {
+  std::string text;
+  for (int i = 0; i < mtf::max_axes + 2; ++i) text += std::string("a").append(std::to_string(i)).append(":1;");
+  mtf::Violations violations;
+  CHECK(mtf::parse_mesh(text, violations).rank() == mtf::max_axes);
+  REQUIRE(violations.size() == 2);
+  CHECK(violations[0].fault == mtf::Fault::too_many_axes);
+  CHECK(violations[1].dim == mtf::Name("a33:1"));
 }

@@ -35,6 +35,11 @@ TEST_CASE("a key changes with every part") { CHECK(keys_differ_by_every_part());
 TEST_CASE("numbers in a path") {
   CHECK(std::string((mtf::Scope("x") / std::int64_t{9223372036854775807}).view()) == "x/9223372036854775807");
   CHECK(std::string((mtf::Scope("x") / std::uint8_t{255}).view()) == "x/255");
+  CHECK(std::string((mtf::Scope("x") / -1).view()) == "x/-1");
+  CHECK(std::string((mtf::Scope() / -120).view()) == "-120");
+  CHECK(std::string((mtf::Scope("x") / std::int8_t{-128}).view()) == "x/-128");
+  CHECK(std::string((mtf::Scope("x") / (-std::int64_t{9223372036854775807} - 1)).view()) == "x/-9223372036854775808");
+  CHECK_FALSE(mtf::Scope("x") / -1 == mtf::Scope("x") / 0);
 }
 
 TEST_CASE("a path that is too long is cut at 159 characters") {

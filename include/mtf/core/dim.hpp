@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include <mtf/core/inline_vector.hpp>
@@ -11,8 +12,8 @@
 namespace mtf {
 inline namespace v0 {
 
-/// The extent of a dim (or the size of an axis) that is known at run time only.
-inline constexpr std::int64_t dynamic = -1;
+/// The extent of a dim (or the size of an axis) that is known at run time only: a number that no miscounted extent is.
+inline constexpr std::int64_t dynamic = std::numeric_limits<std::int64_t>::min();
 
 struct DimBase {};  ///< Base of every Dim; `dim_like` asks for it.
 
@@ -34,7 +35,8 @@ struct Dim<Text, dynamic> : DimBase {
   static constexpr Name name{Text.view()};
   static constexpr std::int64_t static_extent = dynamic;
 
-  constexpr Dim(std::int64_t extent) : value(extent) {}
+  // A value is known: not even the number that stands for an unknown one passes for it.
+  constexpr Dim(std::int64_t extent) : value(extent == dynamic ? -1 : extent) {}
   [[nodiscard]] constexpr std::int64_t extent() const { return value; }
 
  private:
@@ -61,6 +63,11 @@ struct DimValue {
 inline constexpr int max_rank = 12;        ///< dims of one tensor
 inline constexpr int max_union_rank = 24;  ///< dims of an einsum or a broadcasting operation together
 inline constexpr int max_axes = 32;        ///< axes of a mesh
+
+/// Elements of one tensor: as many as leave its bytes countable, of the widest element type.
+inline constexpr std::int64_t max_elements = std::numeric_limits<std::int64_t>::max() / 8;
+/// Product of all extents of an operation, which is what a product of its operands computes.
+inline constexpr std::int64_t max_union_elements = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace v0
 }  // namespace mtf

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <limits>
 #include <string_view>
 
 #include <mtf/core/mesh.hpp>
@@ -88,15 +89,16 @@ namespace detail {
   return trim(part);
 }
 
-constexpr void malformed(Violations& violations, std::string_view part) {
-  add(violations, {.fault = Fault::malformed_layout, .dim = Name(part)});
+/// Adds that something is wrong with a part of a text.
+constexpr void add_part(Violations& violations, std::string_view part, Fault fault = Fault::malformed_layout) {
+  add(violations, {.fault = fault, .dim = Name(part)});
 }
 
 }  // namespace detail
 
 /// Reads Mesh-TensorFlow's notation, `"batch:rows;d_ff:cols"`; `dim:major,minor` splits over two axes and a trailing
-/// `?` makes the rule optional. Parts that cannot be read are added to `violations`. The result's names refer to
-/// `text`.
+/// `?` makes the rule optional. Parts that cannot be read or are too many are added to `violations` and left out.
+/// The result's names refer to `text`.
 MTF_NOINLINE [[nodiscard]] constexpr LayoutValue parse_layout(std::string_view text, Violations& violations) {
   LayoutValue layout;
   while (!text.empty()) {
@@ -110,22 +112,29 @@ MTF_NOINLINE [[nodiscard]] constexpr LayoutValue parse_layout(std::string_view t
       rule.optional = true;
       axes.remove_suffix(1);
     }
-    bool good = !dim.empty() && !detail::trim(axes).empty() && !layout.rules.full();
+    bool good = !dim.empty() && !detail::trim(axes).empty();
+    bool fits = true;
     while (good && !axes.empty()) {
       const std::string_view axis = detail::cut(axes, ',');
-      good = !axis.empty() && axis.find(':') == std::string_view::npos && !rule.axes.full();
-      if (good) rule.axes.push_back(Name(axis));
+      good = !axis.empty() && axis.find(':') == std::string_view::npos;
+      fits = fits && !(good && rule.axes.full());
+      if (good && fits) rule.axes.push_back(Name(axis));
     }
-    if (good) {
-      layout.rules.push_back(rule);
+    if (!good) {
+      detail::add_part(violations, part);
+    } else if (!fits) {
+      detail::add_part(violations, part, Fault::too_many_axes);
+    } else if (layout.rules.full()) {
+      detail::add_part(violations, part, Fault::too_many_rules);
     } else {
-      detail::malformed(violations, part);
+      layout.rules.push_back(rule);
     }
   }
   return layout;
 }
 
-/// Reads `"rows:2;cols:4"`. The result's names refer to `text`.
+/// Reads `"rows:2;cols:4"`. Parts that cannot be read, name an axis again, have no positive size or are too many are
+/// added to `violations` and left out. The result's names refer to `text`.
 MTF_NOINLINE [[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text, Violations& violations) {
   MeshValue mesh;
   while (!text.empty()) {
@@ -134,17 +143,26 @@ MTF_NOINLINE [[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text,
     std::string_view digits = part;
     const std::string_view name = detail::cut(digits, ':');
     digits = detail::trim(digits);
+    const bool negative = !digits.empty() && digits.front() == '-';
+    if (negative) digits.remove_prefix(1);
     std::int64_t size = 0;
-    bool good =
-        !name.empty() && !digits.empty() && digits.size() <= 9 && !mesh.axes.full() && mesh.find(Name(name)) < 0;
+    bool good = !name.empty() && !digits.empty() && digits.size() <= 9;
     for (const char c : digits) {
       good = good && c >= '0' && c <= '9';
       if (good) size = size * 10 + (c - '0');
     }
-    if (good && size > 0) {
-      mesh.axes.push_back({Name(name), size});
+    if (!good) {
+      detail::add_part(violations, part);
+    } else if (negative || size == 0) {
+      detail::add_part(violations, part, Fault::empty_axis);
+    } else if (mesh.find(Name(name)) >= 0) {
+      detail::add_part(violations, part, Fault::repeated_mesh_axis);
+    } else if (mesh.axes.full()) {
+      detail::add_part(violations, part, Fault::too_many_axes);
+    } else if (size > std::numeric_limits<std::int64_t>::max() / mesh.size()) {
+      detail::add_part(violations, part, Fault::too_many_processors);
     } else {
-      detail::malformed(violations, part);
+      mesh.axes.push_back({Name(name), size});
     }
   }
   return mesh;

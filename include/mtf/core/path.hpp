@@ -44,12 +44,14 @@ class Scope {
   }
   friend constexpr Scope operator/(Scope scope, std::integral auto number) {
     InlineVector<char, 24> digits;
-    auto rest = number < 0 ? 0 : number;
+    auto rest = number;
     do {
-      digits.push_back(static_cast<char>('0' + rest % 10));
+      const int digit = static_cast<int>(rest % 10);
+      digits.push_back(static_cast<char>('0' + (digit < 0 ? -digit : digit)));
       rest /= 10;
     } while (rest != 0);
     if (!scope.text_.empty()) scope.append('/');
+    if (number < 0) scope.append('-');
     for (int i = digits.size() - 1; i >= 0; --i) scope.append(digits[i]);
     return scope;
   }

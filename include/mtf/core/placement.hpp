@@ -156,12 +156,14 @@ MTF_NOINLINE [[nodiscard]] constexpr Placement place(const PlacementRules& rules
 /// Every rule that a list of dims breaks: of one tensor (`names_are_unique`: a name may occur only once) or of all
 /// operands of an operation together (a name may recur with the same extent; legality is that of the union). Extents
 /// and axis sizes that are `dynamic` are taken to fit: they are checked again when they are known.
-MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rules, const ShapeValue& dims,
+MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rules, DimsView dims,
                                                       bool names_are_unique) {
   Violations violations;
   InlineVector<int, max_axes> splitter;  // position of the dim that each axis splits, or -1
   for (int i = 0; i < rules.mesh.rank(); ++i) splitter.push_back(-1);
   int distinct = 0;
+  const std::int64_t limit = names_are_unique ? max_elements : max_union_elements;
+  std::int64_t elements = 1;  // of the dims so far; 0 when they are too many to count
   for (int i = 0; i < dims.size(); ++i) {
     int first = 0;  // where the name occurs first, at i itself at the latest
     while (!(dims[first].name == dims[i].name)) ++first;
@@ -188,6 +190,18 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
     if (dims[i].extent < 1 && dims[i].extent != dynamic) {
       add(violations, {.fault = Fault::empty_dim, .dim = dims[i].name, .extent = dims[i].extent, .position = i});
     }
+    if (dims[i].extent > 0 && elements != 0) {
+      if (dims[i].extent > limit / elements) {
+        add(violations, {.fault = Fault::too_many_elements,
+                         .dim = dims[i].name,
+                         .extent = dims[i].extent,
+                         .other_extent = elements,
+                         .position = i});
+        elements = 0;
+      } else {
+        elements *= dims[i].extent;
+      }
+    }
     const AxisList axes = rules.axes_of(dims[i].name);
     std::int64_t parts = 1;
     for (const std::int8_t axis : axes) {
@@ -207,6 +221,7 @@ MTF_NOINLINE [[nodiscard]] constexpr Violations check(const PlacementRules& rule
       add(violations, {.fault = Fault::indivisible_extent,
                        .dim = dims[i].name,
                        .axis = rules.mesh.axes[axes[0]].name,
+                       .axes = set_of(axes).bits,
                        .extent = dims[i].extent,
                        .other_extent = parts,
                        .position = i});

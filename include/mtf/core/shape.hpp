@@ -5,13 +5,31 @@
 #include <utility>
 
 #include <mtf/core/dim.hpp>
+#include <mtf/core/violation.hpp>
 
 namespace mtf {
 inline namespace v0 {
 
-/// Dims as values, in order. Names are unique in the shape of a tensor; a list that collects the operands of an
-/// operation may repeat them (see `unite`).
+/// Dims as values, in order. Names are unique in the shape of a tensor.
 using ShapeValue = InlineVector<DimValue, max_union_rank>;
+
+/// The dims of all operands of an operation together, as its check takes them: more than an operation may have, so that
+/// the check sees that they are too many. Filled by `add_dims`, or with all dims as they come.
+using UnionValue = InlineVector<DimValue, 2 * max_union_rank>;
+
+/// A list of dims of any capacity, as functions take it. Refers to the list.
+struct DimsView {
+  const DimValue* items;
+  int count;
+
+  template <int Capacity>
+  constexpr DimsView(const InlineVector<DimValue, Capacity>& dims) : items(dims.items), count(dims.count) {}
+
+  [[nodiscard]] constexpr int size() const { return count; }
+  [[nodiscard]] constexpr const DimValue* begin() const { return items; }
+  [[nodiscard]] constexpr const DimValue* end() const { return items + count; }
+  constexpr const DimValue& operator[](int i) const { return items[i]; }
+};
 
 [[nodiscard]] constexpr int find(const ShapeValue& shape, const Name& name) {
   for (int i = 0; i < shape.count; ++i) {
@@ -19,7 +37,24 @@ using ShapeValue = InlineVector<DimValue, max_union_rank>;
   }
   return -1;
 }
+[[nodiscard]] constexpr int find(DimsView dims, const Name& name) {
+  for (int i = 0; i < dims.count; ++i) {
+    if (dims.items[i].name.hash == name.hash && dims.items[i].name == name) return i;
+  }
+  return -1;
+}
 [[nodiscard]] constexpr bool contains(const ShapeValue& shape, const Name& name) { return find(shape, name) >= 0; }
+[[nodiscard]] constexpr bool contains(DimsView dims, const Name& name) { return find(dims, name) >= 0; }
+
+/// Adds the dims of one operand to those of an operation. A name that is there with the same extent adds nothing to the
+/// check; one with another extent is kept, for the check to report. What does not fit is left out: then there are more
+/// than `max_union_rank` names or as many unequal extents, and the check finds either.
+MTF_NOINLINE constexpr void add_dims(UnionValue& all, DimsView dims) {
+  for (const DimValue& dim : dims) {
+    const int known = find(DimsView(all), dim.name);
+    if ((known < 0 || all.items[known].extent != dim.extent) && !all.full()) all.push_back(dim);
+  }
+}
 
 /// Number of elements; 1 for a scalar.
 [[nodiscard]] constexpr std::int64_t size_of(const ShapeValue& shape) {
@@ -61,7 +96,7 @@ MTF_NOINLINE [[nodiscard]] constexpr ShapeValue minus(const ShapeValue& a, const
   return result;
 }
 
-[[nodiscard]] constexpr bool includes(const ShapeValue& a, const ShapeValue& b) {
+[[nodiscard]] constexpr bool includes(DimsView a, DimsView b) {
   for (const DimValue& dim : b) {
     if (!contains(a, dim.name)) return false;
   }
@@ -71,6 +106,7 @@ MTF_NOINLINE [[nodiscard]] constexpr ShapeValue minus(const ShapeValue& a, const
 /// Ordered dims with unique names. Stores only the extents that are dynamic.
 template <dim_like... Dims>
 struct Shape : private Dims... {
+  static_assert(sizeof...(Dims) <= static_cast<std::size_t>(max_union_rank), "mtf: " MTF_RULE_TOO_MANY_DIMS);
   static constexpr int rank = sizeof...(Dims);
 
   constexpr Shape()
@@ -90,10 +126,17 @@ struct Shape : private Dims... {
 template <class... Dims>
 Shape(const Dims&...) -> Shape<Dims...>;
 
-/// The dims of a type list as a value; dynamic extents appear as `dynamic`.
+namespace detail {
+/// Of a list of dim types. A tensor's fit into a ShapeValue; operands one after the other may be more.
+template <std::size_t Size>
+inline constexpr int list_capacity =
+    Size <= static_cast<std::size_t>(max_union_rank) ? max_union_rank : static_cast<int>(Size);
+}  // namespace detail
+
+/// The dims of a type list as a value; dynamic extents appear as `dynamic`. A ShapeValue unless they are more.
 template <class... Dims>
-[[nodiscard]] constexpr ShapeValue static_shape() {
-  ShapeValue result;
+[[nodiscard]] constexpr InlineVector<DimValue, detail::list_capacity<sizeof...(Dims)>> static_shape() {
+  InlineVector<DimValue, detail::list_capacity<sizeof...(Dims)>> result;
   (result.push_back({Dims::name, Dims::static_extent}), ...);
   return result;
 }
@@ -101,7 +144,7 @@ template <class... Dims>
 template <class... Dims>
 struct DimList {  ///< A pack of dim types; holds no extents.
   static constexpr int size = sizeof...(Dims);
-  [[nodiscard]] static constexpr ShapeValue shape() { return static_shape<Dims...>(); }
+  [[nodiscard]] static constexpr auto shape() { return static_shape<Dims...>(); }
 };
 
 namespace detail {
@@ -143,23 +186,23 @@ template <Selection Positions, class List>
 using select_dims = typename detail::SelectDims<Positions, List>::type;
 
 /// Positions in `dims` of the names of `wanted`, in its order.
-[[nodiscard]] constexpr Selection positions(const ShapeValue& dims, const ShapeValue& wanted) {
+[[nodiscard]] constexpr Selection positions(DimsView dims, DimsView wanted) {
   Selection result;
   for (const DimValue& dim : wanted) result.push_back(find(dims, dim.name));
   return result;
 }
-/// Positions of the first occurrence of every name: the union of a concatenation of dims.
-[[nodiscard]] constexpr Selection first_occurrences(const ShapeValue& dims) {
+/// Positions of the first occurrence of every name: the union of a concatenation of dims, `max_union_rank` at most.
+[[nodiscard]] constexpr Selection first_occurrences(DimsView dims) {
   Selection result;
-  for (int i = 0; i < dims.size(); ++i) {
+  for (int i = 0; i < dims.size() && !result.full(); ++i) {
     if (find(dims, dims[i].name) == i) result.push_back(i);
   }
   return result;
 }
 /// Positions of the names that occur exactly once: Mesh-TensorFlow's default output of an einsum.
-[[nodiscard]] constexpr Selection single_occurrences(const ShapeValue& dims) {
+[[nodiscard]] constexpr Selection single_occurrences(DimsView dims) {
   Selection result;
-  for (int i = 0; i < dims.size(); ++i) {
+  for (int i = 0; i < dims.size() && !result.full(); ++i) {
     int count = 0;
     for (const DimValue& dim : dims) count += dim.name == dims[i].name ? 1 : 0;
     if (count == 1) result.push_back(i);
@@ -167,9 +210,9 @@ using select_dims = typename detail::SelectDims<Positions, List>::type;
   return result;
 }
 /// Positions of the dims whose names are not in `removed`.
-[[nodiscard]] constexpr Selection remaining(const ShapeValue& dims, const ShapeValue& removed) {
+[[nodiscard]] constexpr Selection remaining(DimsView dims, DimsView removed) {
   Selection result;
-  for (int i = 0; i < dims.size(); ++i) {
+  for (int i = 0; i < dims.size() && !result.full(); ++i) {
     if (!contains(removed, dims[i].name)) result.push_back(i);
   }
   return result;

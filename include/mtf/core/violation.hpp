@@ -40,6 +40,9 @@
 #define MTF_RULE_SUM_OF_BOOL \
   "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_max for any and reduce_min for all"
 #define MTF_RULE_TOO_MANY_DIMS "more dims than the library takes: 12 in a tensor, 24 in an operation"
+#define MTF_RULE_TOO_MANY_ELEMENTS                                                                                   \
+  "the extents multiply to more than can be counted in 64 bits: a tensor has less than 2^60 elements, an operation " \
+  "less than 2^63 combinations of indices; shorten a dim, or compute it in parts"
 #define MTF_RULE_SPLIT_WINDOW                                                                                     \
   "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, " \
   "Whole>(filter) to a dim without one"
@@ -48,22 +51,47 @@
   "Input itself)"
 #define MTF_RULE_MALFORMED_LAYOUT \
   "the text of a layout or mesh cannot be read; write \"dim:axis;dim:axis,axis\" and \"axis:size;axis:size\""
+#define MTF_RULE_REPEATED_MESH_AXIS "the text of a mesh names an axis twice; name each axis once, with its size"
+#define MTF_RULE_EMPTY_AXIS \
+  "the size of a mesh axis is not positive; give the number of processors along it, or leave out the axis"
+#define MTF_RULE_MISSING_AXIS_SIZE \
+  "the mesh type leaves the size of an axis to the mesh text, which does not give it; write \"axis:size\" there"
+#define MTF_RULE_OTHER_AXIS_SIZE                                                                                     \
+  "the mesh text gives an axis another size than the mesh type; leave the axis out of the text, or its size out of " \
+  "the type"
+#define MTF_RULE_EXTRA_AXIS                                                                                          \
+  "the mesh text names an axis that the mesh type lacks; correct the name, or use dynamic_mesh, whose axes are the " \
+  "text's"
+#define MTF_RULE_TOO_MANY_AXES \
+  "more axes than the library takes: 32 in a mesh, 6 that split one dim; join axes that always go together into one"
+#define MTF_RULE_TOO_MANY_PROCESSORS \
+  "the sizes of the axes of a mesh multiply to more than can be counted in 64 bits; correct the size of the axis"
+#define MTF_RULE_TOO_MANY_RULES "a layout has at most 32 rules; drop those whose dim is in no tensor of the program"
 
 namespace mtf {
 inline namespace v0 {
 
 enum class Fault {
-  axis_used_twice,     ///< two dims of one tensor or operation are split over one axis
-  unknown_axis,        ///< a rule names an axis that the mesh does not have
-  repeated_rule,       ///< two rules for one dim
-  repeated_axis,       ///< one rule names an axis twice
-  indivisible_extent,  ///< an extent is not a multiple of the axis sizes that split it
-  empty_dim,           ///< an extent is not positive
-  repeated_dim,        ///< a dim name occurs twice in one tensor
-  unequal_extents,     ///< one name has two extents in one operation
-  missing_dim,         ///< an operation names a dim that its operand does not have
-  too_many_dims,       ///< more dims than max_rank or max_union_rank
-  malformed_layout,    ///< a layout or mesh text that cannot be read
+  axis_used_twice,      ///< two dims of one tensor or operation are split over one axis
+  unknown_axis,         ///< a rule names an axis that the mesh does not have
+  repeated_rule,        ///< two rules for one dim
+  repeated_axis,        ///< one rule names an axis twice
+  indivisible_extent,   ///< an extent is not a multiple of the axis sizes that split it
+  empty_dim,            ///< an extent is not positive
+  repeated_dim,         ///< a dim name occurs twice in one tensor
+  unequal_extents,      ///< one name has two extents in one operation
+  missing_dim,          ///< an operation names a dim that its operand does not have
+  too_many_dims,        ///< more dims than max_rank or max_union_rank
+  too_many_elements,    ///< more elements than max_elements or max_union_elements
+  malformed_layout,     ///< a layout or mesh text that cannot be read
+  repeated_mesh_axis,   ///< a mesh text names an axis twice
+  empty_axis,           ///< the size of a mesh axis is not positive
+  missing_axis_size,    ///< neither the mesh type nor the mesh text gives the size of an axis
+  other_axis_size,      ///< the mesh text gives an axis another size than the mesh type
+  extra_axis,           ///< the mesh text names an axis that the mesh type lacks
+  too_many_axes,        ///< more axes than max_axes in a mesh or max_axes_of_dim in a rule
+  too_many_processors,  ///< the sizes of the axes of a mesh text multiply to 2^63 or more
+  too_many_rules,       ///< more rules than max_rules
 };
 
 /// One violated rule. Which members mean something depends on the fault; names not used are empty.
@@ -72,16 +100,24 @@ struct Violation {
   Name dim{};
   Name other_dim{};
   Name axis{};
+  std::uint32_t axes = 0;  ///< bit i: axis i of the mesh divides `dim`
   std::int64_t extent = 0;
   std::int64_t other_extent = 0;
   int position = 0;        ///< position of `dim` in the list that was checked
   int other_position = 0;  ///< position of `other_dim`
 };
 
-using Violations = InlineVector<Violation, 16>;
+/// What is wrong, in order of discovery. Of the rules that did not fit there is the number: the message ends with it.
+struct Violations : InlineVector<Violation, 16> {
+  int omitted = 0;
+};
 
 constexpr void add(Violations& list, const Violation& violation) {
-  if (!list.full()) list.push_back(violation);
+  if (list.full()) {
+    ++list.omitted;
+  } else {
+    list.push_back(violation);
+  }
 }
 /// Whether two violations say the same, wherever they were found.
 [[nodiscard]] constexpr bool same_facts(const Violation& a, const Violation& b) {
@@ -109,7 +145,16 @@ constexpr void add(Violations& list, const Violation& violation) {
     case Fault::unequal_extents: return MTF_RULE_UNEQUAL_EXTENTS;
     case Fault::missing_dim: return MTF_RULE_MISSING_DIM;
     case Fault::too_many_dims: return MTF_RULE_TOO_MANY_DIMS;
+    case Fault::too_many_elements: return MTF_RULE_TOO_MANY_ELEMENTS;
     case Fault::malformed_layout: return MTF_RULE_MALFORMED_LAYOUT;
+    case Fault::repeated_mesh_axis: return MTF_RULE_REPEATED_MESH_AXIS;
+    case Fault::empty_axis: return MTF_RULE_EMPTY_AXIS;
+    case Fault::missing_axis_size: return MTF_RULE_MISSING_AXIS_SIZE;
+    case Fault::other_axis_size: return MTF_RULE_OTHER_AXIS_SIZE;
+    case Fault::extra_axis: return MTF_RULE_EXTRA_AXIS;
+    case Fault::too_many_axes: return MTF_RULE_TOO_MANY_AXES;
+    case Fault::too_many_processors: return MTF_RULE_TOO_MANY_PROCESSORS;
+    case Fault::too_many_rules: return MTF_RULE_TOO_MANY_RULES;
   }
   return {};
 }

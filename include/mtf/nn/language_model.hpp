@@ -39,7 +39,9 @@ MTF_COLD [[nodiscard]] constexpr Violations violations_of(const PlacementRules& 
                                                           std::span<const ShapeValue> operations) {
   Violations all;
   for (const ShapeValue& operation : operations) {
-    for (const Violation& violation : mtf::check(rules, operation, false)) {
+    const Violations found = mtf::check(rules, operation, false);
+    all.omitted += found.omitted;
+    for (const Violation& violation : found) {
       bool known = false;
       for (const Violation& other : all) known = known || same_facts(violation, other);
       if (!known) add(all, violation);

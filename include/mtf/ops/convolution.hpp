@@ -76,7 +76,8 @@ template <class E, class T>
   const KeptPlacement& weights = filter.value->placement;
   detail::require_numbers(name, "stride", options.stride, spatial.size());
   detail::require_numbers(name, "dilation", options.dilation, spatial.size());
-  ShapeValue all = from.shape();
+  UnionValue all;  // with repeated names: windowed_dims counts them
+  for (const DimValue& dim : from.shape()) all.push_back(dim);
   for (const DimValue& dim : weights.shape()) all.push_back(dim);
   SpatialDims sliding;
   for (int i = 0; i < spatial.size(); ++i) {

@@ -68,8 +68,9 @@ template <class E, class T, class Id>
     return one;
   }());
   // Legality is that of the union, as for the einsum with a one-hot tensor that gather stands for.
-  ShapeValue all = ids.value->placement.shape();
-  for (const DimValue& d : from.shape()) all.push_back(d);
+  UnionValue all;
+  add_dims(all, ids.value->placement.shape());
+  add_dims(all, from.shape());
   require_legal(engine, name, all, false);
   complete(*table.value, name);
   complete(*ids.value, name);

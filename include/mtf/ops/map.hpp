@@ -71,14 +71,8 @@ MTF_NOINLINE [[nodiscard]] constexpr ShapeValue map_shape(std::span<const Array>
 }
 
 MTF_NOINLINE constexpr void require_union(const Backend& backend, const char* name, std::span<const Array> xs) {
-  ShapeValue all;
-  for (const Array& x : xs) {
-    for (const DimValue& dim : x.value->placement.shape()) {
-      // A repeated dim with the same extent adds nothing to the check.
-      const int known = find(all, dim.name);
-      if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back(dim);
-    }
-  }
+  UnionValue all;
+  for (const Array& x : xs) add_dims(all, x.value->placement.shape());
   require_placeable(backend, name, all, false);
 }
 

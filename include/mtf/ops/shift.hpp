@@ -110,8 +110,9 @@ template <class E, class T, class Offset>
 [[nodiscard]] constexpr Array dynamic_shift(E& engine, const Array& x, const Array& offsets, const Name& dim,
                                             WrapOptions options) {
   constexpr const char* name = "dynamic_shift";
-  ShapeValue all = x.value->placement.shape();
-  for (const DimValue& d : offsets.value->placement.shape()) all.push_back(d);
+  UnionValue all;
+  add_dims(all, x.value->placement.shape());
+  add_dims(all, offsets.value->placement.shape());
   require_legal(engine, name, all, false);
   complete(*x.value, name);
   complete(*offsets.value, name);

@@ -134,8 +134,9 @@ template <class E, class T>
   if (!extra) {
     mtf::detail::require_open(engine, name);
   } else {
-    ShapeValue all = whole.shape();
-    for (const DimValue& other : extra->placement.shape()) all.push_back(other);
+    UnionValue all;
+    add_dims(all, whole.shape());
+    add_dims(all, extra->placement.shape());
     require_legal(engine, name, all, false);
     complete(*extra, name);
   }

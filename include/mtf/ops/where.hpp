@@ -52,13 +52,9 @@ template <class E, class T>
 [[nodiscard]] constexpr Array where(E& engine, const Array& condition, const Array& x, const Array& y) {
   constexpr const char* name = "where";
   ShapeValue shape;
-  ShapeValue all;
+  UnionValue all;
   for (const Array* array : {&x, &condition, &y}) {
-    for (const DimValue& dim : array->value->placement.shape()) {
-      // A repeated dim with the same extent adds nothing to the check.
-      const int known = find(all, dim.name);
-      if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back(dim);
-    }
+    add_dims(all, array->value->placement.shape());
     shape = broadcast_shape(shape, array->value->placement.shape());
   }
   require_legal(engine, name, all, false);

@@ -133,17 +133,19 @@ template <class... S>
 /// What is illegal in an operation with these dims. Its rule is that of the union of all dims with one exception: the
 /// input and the output of one Spatial are never whole on one rank at once, so both may be split over the same axes, in
 /// the same order.
-MTF_NOINLINE [[nodiscard]] constexpr Violations check_windows(const PlacementRules& rules, const ShapeValue& dims,
+MTF_NOINLINE [[nodiscard]] constexpr Violations check_windows(const PlacementRules& rules, DimsView dims,
                                                               const SpatialList& spatial) {
   Violations result;
-  for (const Violation& violation : check(rules, dims, false)) {
+  const Violations all = check(rules, dims, false);
+  result.omitted = all.omitted;
+  for (const Violation& violation : all) {
     bool shared = false;
     for (const SpatialNames& s : spatial) {
       const bool pair = (violation.dim == s.input && violation.other_dim == s.output) ||
                         (violation.dim == s.output && violation.other_dim == s.input);
       shared = shared || (pair && rules.axes_of(s.input) == rules.axes_of(s.output));
     }
-    if (violation.fault != Fault::axis_used_twice || !shared) result.push_back(violation);
+    if (violation.fault != Fault::axis_used_twice || !shared) add(result, violation);
   }
   return result;
 }
@@ -155,7 +157,7 @@ template <class World, class List, class... S>
 struct FirstOfWindows;
 template <class World, class... Dims, class... S>
 struct FirstOfWindows<World, DimList<Dims...>, S...> {
-  using type = typename FirstOf<window_violations<World, DimList<Dims...>, S...>, Dims...>::type;
+  using type = typename FirstOf<window_violations<World, DimList<Dims...>, S...>, rules_of<World>, Dims...>::type;
 };
 
 /// An empty type if windows may slide along the dims of x, a filter's and the outputs together, otherwise the rule that
@@ -179,7 +181,7 @@ MTF_COLD inline void require_numbers(const char* operation, const char* what, co
 }
 
 /// Throws unless the dims together are legal.
-MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, const ShapeValue& dims,
+MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operation, DimsView dims,
                                             const SpatialList& spatial) {
   mtf::detail::require_open(backend, operation);
   if (backend.survey != nullptr) {
@@ -187,8 +189,7 @@ MTF_NOINLINE constexpr void require_windows(Backend& backend, const char* operat
     for (const SpatialNames& s : spatial) alike.push_back({s.input, s.output});
     backend.survey->meet(operation, dims, {alike.begin(), static_cast<std::size_t>(alike.size())});
   }
-  const Violations violations = mtf::detail::check_windows(backend.rules, dims, spatial);
-  if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
+  require_none(operation, backend.mesh(), mtf::detail::check_windows(backend.rules, dims, spatial));
 }
 
 MTF_COLD inline void raise_extent(const char* operation, const SpatialNames& s, std::int64_t input,

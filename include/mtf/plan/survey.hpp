@@ -71,8 +71,7 @@ class Survey {
 
   /// The dims of one tensor, or of all operands of an operation. No axis may split two of them, save those of a pair in
   /// `alike`, which may be split alike: the input and the output of a window.
-  MTF_NOINLINE constexpr void meet(const char* operation, const ShapeValue& shape,
-                                   std::span<const DimPair> alike = {}) {
+  MTF_NOINLINE constexpr void meet(const char* operation, DimsView shape, std::span<const DimPair> alike = {}) {
     const DimSet set = note(shape);
     if (alike.empty() && have_met(set)) return;
     for (int i = 0; i < dims.size(); ++i) {
@@ -133,7 +132,7 @@ class Survey {
     while (at < meetings.count && ((set & ~meetings.items[at].dims) != 0 || meetings.items[at].has_pairs)) ++at;
     return at < meetings.count;
   }
-  MTF_NOINLINE constexpr DimSet note(const ShapeValue& shape) {
+  MTF_NOINLINE constexpr DimSet note(DimsView shape) {
     DimSet set = 0;
     for (const DimValue& dim : shape) {
       // Once for every dim of every operation: one statement a name, as constant expressions are limited in statements.

@@ -33,7 +33,7 @@ template <class Dim, class OtherDim, FixedString Axis>
 struct axis_used_twice {
   static_assert(always_false<Dim>, "mtf: " MTF_RULE_AXIS_USED_TWICE);
 };
-template <class Dim, std::int64_t Extent, std::int64_t Parts, FixedString Axis>
+template <class Dim, std::int64_t Extent, std::int64_t Parts, FixedString... Axes>
 struct indivisible_extent {
   static_assert(always_false<Dim>, "mtf: " MTF_RULE_INDIVISIBLE_EXTENT);
 };
@@ -48,6 +48,10 @@ struct unequal_extents {
 template <int Dims>
 struct too_many_dims {
   static_assert(always_false<std::integral_constant<int, Dims>>, "mtf: " MTF_RULE_TOO_MANY_DIMS);
+};
+template <class Dim, std::int64_t Extent, std::int64_t ElementsOfOtherDims>
+struct too_many_elements {
+  static_assert(always_false<Dim>, "mtf: " MTF_RULE_TOO_MANY_ELEMENTS);
 };
 template <FixedString Dim, FixedString Axis, class Mesh>
 struct unknown_axis {
@@ -108,8 +112,18 @@ template <std::size_t Size>
 }
 
 /// The template that says the first of `Found`, without instantiating it.
-template <const Violations& Found, class... Dims>
+template <const Violations& Found, const PlacementRules& Rules, class... Dims>
 struct FirstOf {
+  /// The I-th axis that splits the dim of the first.
+  template <std::size_t I>
+  static consteval const Name& axis_name() {
+    return Rules.mesh.axes[Rules.axes_of(Found[0].dim)[static_cast<int>(I)]].name;
+  }
+  template <class Dim, std::size_t... I>
+  static consteval auto indivisible(std::index_sequence<I...>) {
+    return std::type_identity<indivisible_extent<Dim, Found[0].extent, Found[0].other_extent,
+                                                 fixed<axis_name<I>().text.size() + 1>(axis_name<I>())...>>{};
+  }
   static consteval auto select() {
     constexpr const Violation& first = Found[0];
     constexpr auto position = static_cast<std::size_t>(first.position);
@@ -121,14 +135,15 @@ struct FirstOf {
       return std::type_identity<axis_used_twice<dim_at<in_order ? other : position, Dims...>,
                                                 dim_at<in_order ? position : other, Dims...>, axis>>{};
     } else if constexpr (first.fault == Fault::indivisible_extent) {
-      constexpr auto axis = fixed<first.axis.text.size() + 1>(first.axis);
-      return std::type_identity<
-          indivisible_extent<dim_at<position, Dims...>, first.extent, first.other_extent, axis>>{};
+      constexpr auto axes = static_cast<std::size_t>(Rules.axes_of(first.dim).size());
+      return indivisible<dim_at<position, Dims...>>(std::make_index_sequence<axes>{});
     } else if constexpr (first.fault == Fault::repeated_dim) {
       return std::type_identity<repeated_dim<dim_at<position, Dims...>>>{};
     } else if constexpr (first.fault == Fault::unequal_extents) {
       return std::type_identity<
           unequal_extents<dim_at<other, Dims...>, dim_at<position, Dims...>, first.other_extent, first.extent>>{};
+    } else if constexpr (first.fault == Fault::too_many_elements) {
+      return std::type_identity<too_many_elements<dim_at<position, Dims...>, first.extent, first.other_extent>>{};
     } else {
       return std::type_identity<too_many_dims<static_cast<int>(first.extent)>>{};
     }
@@ -171,9 +186,11 @@ concept uniteable = detail::union_violations<World, Dims...>.empty();
 template <class Mesh, class Layout>
 using not_applicable = typename detail::FirstOfRules<Mesh, Layout>::type;
 template <class World, class... Dims>
-using not_placeable = typename detail::FirstOf<detail::tensor_violations<World, Dims...>, Dims...>::type;
+using not_placeable =
+    typename detail::FirstOf<detail::tensor_violations<World, Dims...>, detail::rules_of<World>, Dims...>::type;
 template <class World, class... Dims>
-using not_uniteable = typename detail::FirstOf<detail::union_violations<World, Dims...>, Dims...>::type;
+using not_uniteable =
+    typename detail::FirstOf<detail::union_violations<World, Dims...>, detail::rules_of<World>, Dims...>::type;
 
 }  // namespace v0
 }  // namespace mtf

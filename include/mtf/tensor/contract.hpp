@@ -128,13 +128,9 @@ struct LegalUnion {};
 
 MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const char* name, const Factors& xs,
                                                 const ShapeValue& shape) {
-  ShapeValue all = shape;
-  for (const Ref<Value>* x : xs) {
-    for (const PlacedDim& dim : (*x)->placement.dims) {
-      const int known = find(all, dim.name);
-      if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back({dim.name, dim.extent});
-    }
-  }
+  UnionValue all;
+  add_dims(all, shape);
+  for (const Ref<Value>* x : xs) add_dims(all, (*x)->placement.shape());
   require_placeable(backend, name, all, false);
   return {};
 }
@@ -146,7 +142,7 @@ MTF_NOINLINE constexpr LegalUnion require_union(const Backend& backend, const ch
   const KeptPlacement* to = backend.placements.find(shape);
   if (to == nullptr || xs.count > 7) {
     (void)require_union(backend, name, xs, shape);
-    return backend.place(shape);
+    return place(backend, name, shape);
   }
   (void)backend.plans.get<LegalUnion>(key_of(*to, xs), [&] { return require_union(backend, name, xs, shape); });
   return *to;

@@ -31,18 +31,24 @@ MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string quoted(std::string_view text);
 [[nodiscard]] inline std::string quoted(const Name& name) { return quoted(std::string_view(name.text)); }
 /// "[batch:64, io:1024]".
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const ShapeValue& shape);
-/// "rows:2;cols:4", in quotation marks.
+/// "rows:2;cols:4", in quotation marks; a size not known yet is a question mark.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const MeshValue& mesh);
-/// One violated rule with its names and numbers, then the way out.
-MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const Violation& v);
+/// One violated rule with its names and numbers, then the way out. The mesh, if given, tells all axes that divide a dim.
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const Violation& v, const MeshValue& mesh = {});
 
 /// Throws one plan_error that lists every violation.
 MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const Violations& violations);
+/// The same for what is wrong on a mesh, which the message names.
+MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const MeshValue& mesh,
+                                              const Violations& violations);
 MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const std::string& what);
 MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const char* what);
 
 constexpr void require_none(std::string_view operation, const Violations& violations) {
   if (!violations.empty()) raise(operation, violations);
+}
+constexpr void require_none(std::string_view operation, const MeshValue& mesh, const Violations& violations) {
+  if (!violations.empty()) raise(operation, mesh, violations);
 }
 
 #if MTF_HAS_DEFINITIONS
@@ -58,7 +64,7 @@ std::string describe(const ShapeValue& shape) {
   std::string text = "[";
   for (const DimValue& dim : shape) {
     if (text.size() > 1) text += ", ";
-    text += std::string(dim.name.text) + ":" + std::to_string(dim.extent);
+    text += std::string(dim.name.text) + ":" + (dim.extent == dynamic ? "?" : std::to_string(dim.extent));
   }
   return text + "]";
 }
@@ -67,12 +73,30 @@ std::string describe(const MeshValue& mesh) {
   std::string text;
   for (const AxisValue& axis : mesh.axes) {
     if (!text.empty()) text += ";";
-    text += std::string(axis.name.text) + ":" + std::to_string(axis.size);
+    text += std::string(axis.name.text) + ":" + (axis.size == dynamic ? "?" : std::to_string(axis.size));
   }
   return "\"" + text + "\"";
 }
 
-std::string describe(const Violation& v) {
+namespace detail {
+/// "axis "rows" divides it by 2", or "axes "rows" (2) and "cols" (4) divide it by 8".
+MTF_RARE inline std::string describe_division(const Violation& v, const MeshValue& mesh) {
+  std::string axes;
+  int count = 0;
+  for (int i = 0; i < max_axes; ++i) count += AxisSet{v.axes}.has(i) ? 1 : 0;
+  if (count <= 1) return "axis " + quoted(v.axis) + " divides it by " + std::to_string(v.other_extent);
+  for (int i = 0, left = count; i < mesh.rank(); ++i) {
+    if (!AxisSet{v.axes}.has(i)) continue;
+    --left;
+    axes += quoted(mesh.axes[i].name) + " (" + std::to_string(mesh.axes[i].size) + ")";
+    if (left > 0) axes += left > 1 ? ", " : " and ";
+  }
+  if (axes.empty()) axes = quoted(v.axis) + " and " + std::to_string(count - 1) + " more";
+  return "axes " + axes + " divide it by " + std::to_string(v.other_extent);
+}
+}  // namespace detail
+
+std::string describe(const Violation& v, const MeshValue& mesh) {
   std::string facts;
   switch (v.fault) {
     case Fault::axis_used_twice:
@@ -82,8 +106,8 @@ std::string describe(const Violation& v) {
     case Fault::repeated_axis: facts = "rule for dim " + quoted(v.dim) + ", axis " + quoted(v.axis); break;
     case Fault::repeated_rule: facts = "dim " + quoted(v.dim); break;
     case Fault::indivisible_extent:
-      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", axis " + quoted(v.axis) +
-              " divides it by " + std::to_string(v.other_extent);
+      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", " +
+              detail::describe_division(v, mesh);
       break;
     case Fault::empty_dim: facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent); break;
     case Fault::repeated_dim: facts = "dim " + quoted(v.dim); break;
@@ -92,18 +116,36 @@ std::string describe(const Violation& v) {
               std::to_string(v.extent);
       break;
     case Fault::missing_dim: facts = "dim " + quoted(v.dim); break;
+    case Fault::too_many_elements:
+      facts = "dim " + quoted(v.dim) + " has extent " + std::to_string(v.extent) + ", the dims before it " +
+              std::to_string(v.other_extent) + " elements";
+      break;
     case Fault::too_many_dims: facts = std::to_string(v.extent) + " dims"; break;
-    case Fault::malformed_layout: facts = quoted(v.dim); break;
+    case Fault::missing_axis_size: facts = "axis " + quoted(v.axis) + " has a dynamic size"; break;
+    case Fault::other_axis_size:
+      facts = "axis " + quoted(v.axis) + " has static size " + std::to_string(v.other_extent) +
+              ", the mesh text says " + std::to_string(v.extent);
+      break;
+    case Fault::extra_axis: facts = "axis " + quoted(v.axis); break;
+    case Fault::malformed_layout:
+    case Fault::repeated_mesh_axis:
+    case Fault::empty_axis:
+    case Fault::too_many_axes:
+    case Fault::too_many_processors:
+    case Fault::too_many_rules: facts = quoted(v.dim); break;
   }
   return facts + ": " + std::string(sentence(v.fault));
 }
 
-void raise(std::string_view operation, const Violations& violations) {
-  std::string text = "mtf: " + std::string(operation) + ": ";
+void raise(std::string_view operation, const Violations& violations) { raise(operation, {}, violations); }
+
+void raise(std::string_view operation, const MeshValue& mesh, const Violations& violations) {
+  std::string text = "mtf: " + std::string(operation) + (mesh.axes.empty() ? "" : " on mesh " + describe(mesh)) + ": ";
   for (int i = 0; i < violations.size(); ++i) {
     if (i > 0) text += "\n  and ";
-    text += describe(violations[i]);
+    text += describe(violations[i], mesh);
   }
+  if (violations.omitted > 0) text += "\n  and " + std::to_string(violations.omitted) + " more";
   throw plan_error(text);
 }
 

@@ -15,14 +15,13 @@ inline namespace v0 {
 
 /// The same dims on every rank of any mesh: throws with all violated rules. Tensors of static dims passed this when
 /// they were compiled.
-MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, const ShapeValue& dims,
+MTF_NOINLINE constexpr void require_placeable(const Backend& backend, const char* operation, DimsView dims,
                                               bool names_are_unique = true) {
   if (backend.survey != nullptr) backend.survey->meet(operation, dims);
-  const Violations violations = check(backend.rules, dims, names_are_unique);
-  if (!violations.empty()) raise(std::string(operation) + " on mesh " + describe(backend.mesh()), violations);
+  require_none(operation, backend.mesh(), check(backend.rules, dims, names_are_unique));
 }
 /// How most operations begin: the same, in a world that is alive, and what follows is recorded as the operation's.
-MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, const ShapeValue& dims,
+MTF_NOINLINE constexpr void require_legal(Backend& backend, const char* operation, DimsView dims,
                                           bool names_are_unique = true) {
   detail::require_open(backend, operation);
   require_placeable(backend, operation, dims, names_are_unique);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,28 +53,27 @@ MTF_COLD [[nodiscard]] inline WorldRules read_rules(const StaticRules& types, co
   MeshValue mesh = types.has_names ? types.mesh : given;
   if (types.has_names) {
     for (AxisValue& axis : mesh.axes) {
-      const std::string name(axis.name.text);
       const int at = given.find(axis.name);
       if (at >= 0 && (axis.size == dynamic || axis.size == given.axes[at].size)) {
         axis.size = given.axes[at].size;
       } else if (at >= 0) {
-        raise("World", "axis \"" + name + "\" has static size " + std::to_string(axis.size) + ", the mesh text says " +
-                           std::to_string(given.axes[at].size));
+        add(violations, {.fault = Fault::other_axis_size,
+                         .axis = axis.name,
+                         .extent = given.axes[at].size,
+                         .other_extent = axis.size});
       } else if (axis.size == dynamic) {
-        raise("World",
-              "axis \"" + name + "\" has a dynamic size, which the mesh text does not give; write \"" + name + ":N\"");
+        add(violations, {.fault = Fault::missing_axis_size, .axis = axis.name});
       }
     }
     for (const AxisValue& axis : given.axes) {
-      if (mesh.find(axis.name) < 0)
-        raise("World", "the mesh text names axis \"" + std::string(axis.name.text) + "\", which the mesh type lacks");
+      if (mesh.find(axis.name) < 0) add(violations, {.fault = Fault::extra_axis, .axis = axis.name});
     }
   }
   const LayoutValue layout = types.has_layout
                                  ? types.layout
                                  : parse_layout({result.layout_text.data(), result.layout_text.size()}, violations);
   result.rules = resolve(layout, mesh, violations);
-  require_none("World on mesh " + describe(mesh), violations);
+  require_none("World", mesh, violations);
   return result;
 }
 

@@ -54,13 +54,9 @@ inline constexpr const char* local_map_name = "local_map";
 /// The axes along which the result is a partial sum; throws if the declaration cannot be right.
 MTF_COLD [[nodiscard]] inline AxisSet summed_axes(Backend& backend, const ShapeValue& result, const ShapeValue& summed,
                                                   const InlineVector<Name, max_axes>& axes, std::span<const Array> xs) {
-  ShapeValue all = result;
-  for (const Array& x : xs) {
-    for (const DimValue& dim : x.value->placement.shape()) {
-      const int known = find(all, dim.name);
-      if ((known < 0 || all[known].extent != dim.extent) && !all.full()) all.push_back(dim);
-    }
-  }
+  UnionValue all;
+  add_dims(all, result);
+  for (const Array& x : xs) add_dims(all, x.value->placement.shape());
   require_legal(backend, local_map_name, result);
   require_legal(backend, local_map_name, all, false);
   AxisSet set;
