@@ -46,6 +46,7 @@
 #include <mtf/ops/microbatch.hpp>
 #include <mtf/world/world.hpp>
 #include <mtf/world/transfer.hpp>
+#include <mtf/world/local_view.hpp>
 #include <mtf/world/local_map.hpp>
 // clang-format on
 
