@@ -126,6 +126,15 @@ def shows_help():
     for option in ["--text", "--layout", "--mesh", "--steps", "--minutes", "--generate"]:
         if f"{option} " not in done.stdout.decode():
             fail(f"{option} is not explained", done)
+    # The script around it answers before it installs or builds anything, wherever the option stands.
+    script = Path(project, "scripts", "demo")
+    told = subprocess.run([script, "--steps", "1", "--help"], capture_output=True, cwd=folder)
+    told.all = told.stdout.decode()
+    if told.returncode != 0 or "--ranks N" not in told.all or told.stderr:
+        fail("scripts/demo --help", told)
+    refused = subprocess.run([script, "--steps", "1", "--ranks", "many"], capture_output=True, cwd=folder)
+    if refused.returncode == 0 or refused.stderr != b"mtf: --ranks wants a number\n":
+        fail("scripts/demo --ranks many", refused)
 
 
 TEXT.write_bytes(b"".join(page.read_bytes() for page in sorted(Path(project, "docs").glob("*.md")))[:40000])
