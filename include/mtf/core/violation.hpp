@@ -38,7 +38,7 @@
   "gradients exist only from and with respect to floating-point tensors; cast<float>(x) before the operations to " \
   "differentiate"
 #define MTF_RULE_SUM_OF_BOOL \
-  "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_max for any and reduce_min for all"
+  "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_any or reduce_all"
 #define MTF_RULE_TOO_MANY_DIMS "more dims than the library takes: 12 in a tensor, 24 in an operation"
 #define MTF_RULE_SPLIT_WINDOW                                                                                     \
   "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, " \

@@ -159,8 +159,6 @@ struct not_ordered {
 
 namespace detail {
 
-/// What operations along D check: that x has it, and numbers. `form(engine, array)` makes the result, of the dims of
-/// List.
 template <class D, class X>
 inline constexpr bool has_dim = contains(dims_of<X>::shape(), D::name);
 

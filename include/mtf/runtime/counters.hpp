@@ -19,8 +19,7 @@ struct CollectiveTotals {
   std::int64_t elements = 0;  ///< payload of this rank, see CollectivePlan
   std::int64_t bytes = 0;     ///< the same in bytes
   std::int64_t mpi_calls = 0;
-  double wire_bytes = 0;  ///< bytes a rank sends at least: 2(p-1)/p n for an allreduce, (p-1)/p n for the others,
-                          ///< what it sends in an exchange
+  double wire_bytes = 0;  ///< bytes a rank sends at least, see wire_elements
 };
 
 class Counters {
