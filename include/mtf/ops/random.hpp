@@ -195,7 +195,8 @@ constexpr auto random_normal_of(World& world, const Key& key, double mean, doubl
     return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, dims...);
   }
 }
-/// Uniform numbers in (low, high); otherwise as random_normal.
+/// Uniform numbers in (low, high), never an end; otherwise as random_normal. Each is one of 2^32 equidistant numbers,
+/// in double too: 32 random bits, not 53.
 template <element T, static_dim... Dims, class World>
   requires(!drawn_whole<T>)
 constexpr auto random_uniform(World& world, const Key& key, double low = 0, double high = 1) {

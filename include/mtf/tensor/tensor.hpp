@@ -116,10 +116,13 @@ constexpr Selection select_broadcast() {
 template <class... Lists>
 using broadcast_dims = select_dims<detail::select_broadcast<Lists...>(), concatenate<Lists...>>;
 
+/// The world type of an operand, of any reference to it; not of poisoned.
 template <class X>
 using world_of = typename std::remove_cvref_t<X>::world_type;
+/// The element type of an operand; of a variable of several types that of its reads.
 template <class X>
 using element_of = typename std::remove_cvref_t<X>::element_type;
+/// The DimList of an operand's dims, in order.
 template <class X>
 using dims_of = typename std::remove_cvref_t<X>::dims;
 
