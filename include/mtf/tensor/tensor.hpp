@@ -73,13 +73,6 @@ struct TensorOf<World, T, DimList<Dims...>> {
   using type = Tensor<World, T, Dims...>;
 };
 
-template <class X>
-struct Traits {  // of a tensor or variable
-  using world = typename X::world_type;
-  using element = typename X::element_type;
-  using dims = typename X::dims;
-};
-
 template <class... Lists>
 struct Concatenate;
 template <class... A>
