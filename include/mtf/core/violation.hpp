@@ -43,6 +43,8 @@
 #define MTF_RULE_SPLIT_WINDOW                                                                                     \
   "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, " \
   "Whole>(filter) to a dim without one"
+#define MTF_RULE_SPLIT_BLOCK \
+  "the dim within a block is split; rename it to a dim without a layout rule before the operation"
 #define MTF_RULE_SPATIAL_NAMES                                                                                      \
   "a dim of a Spatial has a name that another dim of the operation has; rename one of the two (only Output may be " \
   "Input itself)"

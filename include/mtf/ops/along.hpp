@@ -159,11 +159,9 @@ struct not_ordered {
 
 namespace detail {
 
+/// Whether X has a dim of D's name.
 template <class D, class X>
 inline constexpr bool has_dim = contains(dims_of<X>::shape(), D::name);
-
-template <class D, class X>
-using dims_without = select_dims<remaining(dims_of<X>::shape(), static_shape<D>()), dims_of<X>>;
 
 }  // namespace detail
 

@@ -119,6 +119,12 @@ using element_of = typename std::remove_cvref_t<X>::element_type;
 template <class X>
 using dims_of = typename std::remove_cvref_t<X>::dims;
 
+namespace detail {
+/// The DimList of the dims of X but those with the names of Ds, in order.
+template <class X, class... Ds>
+using dims_without = select_dims<remaining(dims_of<X>::shape(), static_shape<Ds...>()), dims_of<X>>;
+}  // namespace detail
+
 template <class... Xs>
 inline constexpr bool any_poisoned = (std::same_as<std::remove_cvref_t<Xs>, poisoned> || ...);
 
