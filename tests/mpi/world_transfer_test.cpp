@@ -130,11 +130,17 @@ TEST_CASE("bits that one rank has go in") {
 TEST_CASE("a layout under which the array is illegal is found before anything is sent") {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  World world(MPI_COMM_WORLD, {.mesh = "rows:" + std::to_string(ranks), .layout = "a:rows;b:rows"});
+  const std::string mesh = "rows:" + std::to_string(ranks);
+  const mtf::WorldOptions options{.mesh = mesh, .layout = "a:rows;b:rows"};
   const auto global = scrambled<double>(8 * 16);
-  // Rank 0 alone: what it sent would arrive in the next collective of the others.
-  if (world.rank() == 0) CHECK_THROWS_AS((void)mtf::from_root(world, global, a, b), mtf::plan_error);
-  CHECK(world.agree(world.rank() == 0 ? std::int64_t{-7} : std::int64_t{0}) == -7);
+  {  // rank 0 alone: what it sent would arrive in the next collective of the others
+    World world(MPI_COMM_WORLD, options);
+    if (world.rank() == 0) CHECK_THROWS_AS((void)mtf::from_root(world, global, a, b), mtf::plan_error);
+    const auto agreed = world.agree(world.rank() == 0 ? std::int64_t{-7} : std::int64_t{0});
+    CHECK(agreed == -7);
+    if (agreed != -7) (void)world.agree(agreed);  // takes what is too much, so that a failure does not end in a hang
+  }
+  World world(MPI_COMM_WORLD, options);
   CHECK_THROWS_AS((void)mtf::from_root(world, global, a, b), mtf::plan_error);
   const std::vector<double> column(global.begin(), global.begin() + 8);
   CHECK(mtf::to_host(mtf::from_root(world, column, a)) == column);
