@@ -10,8 +10,7 @@ void choose_layout(Options& options, MPI_Comm comm) {
   int ranks = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  const ModelDims dims{options.batch, options.length, options.length, options.d_model,
-                       options.heads, options.d_kv,   options.d_ff,   byte_values};
+  const ModelDims dims = model_dims(options);
   const auto step = [&](auto& world) {
     using World = std::remove_reference_t<decltype(world)>;
     const ByteModel<World> model(world, dims, {.layers = options.layers, .dropout = options.dropout});

@@ -21,6 +21,17 @@ inline constexpr std::int64_t byte_values = 256;
 template <class World>
 using ByteModel = mtf::LanguageModel<World, float, ModelDims>;
 
+inline ModelDims model_dims(const Options& options) {
+  return {.batch{options.batch},
+          .length{options.length},
+          .memory{options.length},
+          .d_model{options.d_model},
+          .heads{options.heads},
+          .d_kv{options.d_kv},
+          .d_ff{options.d_ff},
+          .vocab{byte_values}};
+}
+
 template <class World>
 auto tokens(World& world, const std::vector<std::int32_t>& ids, std::int64_t batch, const ModelDims& dims) {
   return mtf::from_global(world, ids, Batch{batch}, dims.length);
@@ -90,8 +101,7 @@ inline std::string printable(std::string text) {
 template <class World>
 void train(World& world, const Options& options) {
   const std::vector<unsigned char> text = read_text(options.text, world.comm());
-  const ModelDims dims{options.batch, options.length, options.length, options.d_model,
-                       options.heads, options.d_kv,   options.d_ff,   byte_values};
+  const ModelDims dims = model_dims(options);
   mtf::require_none("language model", world.mesh(), ByteModel<World>::check(world.engine().rules, dims));
   const std::size_t held_out = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - options.held_out));
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
@@ -117,6 +127,8 @@ void train(World& world, const Options& options) {
              mtf::describe(world.mesh()), options.layout);
 
   const double limit = options.minutes * 60;
+  const mtf::LinearSchedule schedule{
+      .peak = options.learning_rate, .warmup_steps = options.warmup, .total_steps = options.steps};
   Progress progress(options.steps, limit, world.rank() == 0);
   const mtf::Key key = mtf::seed{options.seed} / "dropout";
   double elapsed = 0;
@@ -127,11 +139,8 @@ void train(World& world, const Options& options) {
     const TokenRows rows = random_rows(text, held_out, options.batch, options.length, options.seed, done);
     const auto loss = model.loss(tokens(world, rows.inputs, options.batch, dims),
                                  tokens(world, rows.targets, options.batch, dims), true, key / done);
-    // With a time limit the decay follows whichever ends first, the steps or the time.
-    const double fraction =
-        std::max(static_cast<double>(done) / static_cast<double>(options.steps), limit > 0 ? elapsed / limit : 0.0);
     adam.apply(mtf::gradients_of_variables(world, loss),
-               options.learning_rate * mtf::linear_warmup(done, options.warmup) * (1 - fraction));
+               schedule.rate({.step = done, .time_fraction = limit > 0 ? elapsed / limit : 0.0}));
     if (done == 0) {
       for (const std::string& dim : world.unused_rules())
         mtf::print(world, "note: no tensor has dim \"{}\", so its layout rule splits nothing\n", dim);

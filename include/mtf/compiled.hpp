@@ -51,7 +51,6 @@ struct EngineFor<Kokkos::DefaultExecutionSpace> {
 extern template class detail::WorldCore<Kokkos::DefaultExecutionSpace>;
 
 #define MTF_AND(...) __VA_OPT__(, ) __VA_ARGS__
-#define MTF_ENGINE CompiledEngine
 #define MTF_DECLARE_FORM(result, name, types, parameters, arguments) \
   template <>                                                        \
   result name<CompiledEngine MTF_AND types>(CompiledEngine & engine MTF_AND parameters);

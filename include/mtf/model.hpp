@@ -14,6 +14,7 @@
 #include <mtf/ops/cross_entropy.hpp>
 #include <mtf/ops/cumsum.hpp>
 #include <mtf/ops/custom_gradient.hpp>
+#include <mtf/ops/dropout.hpp>
 #include <mtf/ops/einsum.hpp>
 #include <mtf/ops/elementary.hpp>
 #include <mtf/ops/gather.hpp>

@@ -16,6 +16,7 @@
 #include <mtf/ops/where.hpp>
 #include <mtf/ops/reduce.hpp>
 #include <mtf/ops/random.hpp>
+#include <mtf/ops/dropout.hpp>
 #include <mtf/ops/create.hpp>
 #include <mtf/ops/einsum.hpp>
 #include <mtf/ops/window.hpp>
@@ -46,6 +47,7 @@
 #include <mtf/ops/microbatch.hpp>
 #include <mtf/world/world.hpp>
 #include <mtf/world/transfer.hpp>
+#include <mtf/world/local_view.hpp>
 #include <mtf/world/local_map.hpp>
 // clang-format on
 

@@ -1,5 +1,5 @@
 // Counting in bools.
-// EXPECT-ERROR: cast<std::int32_t>(x) to count
+// EXPECT-ERROR: cast<std::int32_t>(x) to count, or use reduce_any or reduce_all
 // FIRST-ERROR: mtf: reduce_sum: a sum of bools would be a bool
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>

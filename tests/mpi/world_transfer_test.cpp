@@ -106,11 +106,45 @@ TEST_CASE("what one rank has goes in") {
     const std::vector<double> nothing;
     const auto& given = world.rank() == 0 ? global : nothing;
     CHECK(mtf::to_host(mtf::from_root<double>(world, std::span<const double>(given), a, b, c)) == global);
+    CHECK(mtf::to_host(mtf::from_root(world, given, a, b, c)) == global);
     // The number of elements that counts is that of rank 0; the error is everyone's.
     CHECK_THROWS_WITH_AS((void)mtf::from_root<double>(world, std::span<const double>(given), a, b),
                          doctest::Contains("384 elements"), mtf::plan_error);
     CHECK_THROWS_AS((void)mtf::from_root<double>(world, std::span<const double>(nothing), a, b), mtf::plan_error);
   });
+}
+
+TEST_CASE("bits that one rank has go in") {
+  for_each_world([](World& world) {
+    std::vector<bool> given;
+    std::vector<std::uint8_t> expected;
+    for (const std::int32_t x : scrambled<std::int32_t>(8 * 16)) {
+      given.push_back(x % 3 == 0);
+      expected.push_back(x % 3 == 0 ? 1 : 0);
+    }
+    if (world.rank() != 0) given.clear();
+    CHECK(mtf::to_host(mtf::from_root(world, given, a, b)) == expected);
+  });
+}
+
+TEST_CASE("a layout under which the array is illegal is found before anything is sent") {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const std::string mesh = "rows:" + std::to_string(ranks);
+  const mtf::WorldOptions options{.mesh = mesh, .layout = "a:rows;b:rows"};
+  const auto global = scrambled<double>(8 * 16);
+  {  // rank 0 alone: what it sent would arrive in the next collective of the others
+    World world(MPI_COMM_WORLD, options);
+    if (world.rank() == 0) CHECK_THROWS_AS((void)mtf::from_root(world, global, a, b), mtf::plan_error);
+    const auto agreed = world.agree(world.rank() == 0 ? std::int64_t{-7} : std::int64_t{0});
+    CHECK(agreed == -7);
+    if (agreed != -7) (void)world.agree(agreed);  // takes what is too much, so that a failure does not end in a hang
+  }
+  World world(MPI_COMM_WORLD, options);
+  CHECK_THROWS_AS((void)mtf::from_root(world, global, a, b), mtf::plan_error);
+  const std::vector<double> column(global.begin(), global.begin() + 8);
+  CHECK(mtf::to_host(mtf::from_root(world, column, a)) == column);
+  CHECK(world.verify_replicas());
 }
 
 TEST_CASE("a wrong number of elements is named beside the right one") {
@@ -144,6 +178,28 @@ TEST_CASE("a local view is this rank's slice and says where it begins") {
     CHECK(mtf::local_view(sum).view() == expected);
     CHECK(mtf::item(sum) == expected);
   });
+}
+
+TEST_CASE("a local view keeps the slice of a temporary alive") {
+  for_each_world([](World& world) {
+    const auto global = scrambled<double>(8 * 16 * 3);
+    std::vector<double> doubled;
+    for (const double x : global) doubled.push_back(2 * x);
+    const auto x = mtf::from_global<double>(world, global, a, b, c);
+    const auto slice = mtf::local_view(x * 2.0);
+    const auto other = x * 3.0;  // would take the memory of a slice that was given back
+    CHECK(slice.view.data() != mtf::local_view(other).view.data());
+    CHECK(holds(slice, doubled));
+  });
+}
+
+TEST_CASE("a local view of a variable stays as it was when the variable changes") {
+  World world(MPI_COMM_SELF, {.mesh = "rows:1"});
+  const auto w = mtf::variable<double>(world, "w", mtf::init::constant(2), a);
+  const auto slice = mtf::local_view(w);
+  w.assign_add(mtf::ones<double>(world, a));
+  CHECK(slice.view(0) == 2);
+  CHECK(mtf::to_host(w)[0] == 3);
 }
 
 TEST_CASE("MPI: a slice of the user's own: row-major is used in place, other layouts are copied") {
@@ -192,7 +248,8 @@ TEST_CASE("MPI: a slice of the user's own: row-major is used in place, other lay
       const Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> view("view", n0, n1, n2);
       fill(view);
       const Kokkos::View<const double***, Kokkos::LayoutRight, Kokkos::HostSpace> constant = view;
-      CHECK(mtf::to_host(mtf::from_local(world, constant, a, b, c).tensor()) == global);
+      const auto lent = mtf::from_local(world, constant, a, b, c);
+      CHECK(mtf::to_host(lent.tensor()) == global);
     }
     SUBCASE("wrong extents") {
       const Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> view("view", n0, n1 + 1, n2);
@@ -204,12 +261,18 @@ TEST_CASE("MPI: a slice of the user's own: row-major is used in place, other lay
 }
 
 TEST_CASE("a tensor made from lent memory may be kept for as long as the guard") {
+  // Of a guard that ends with the expression there is no tensor.
+  const auto has_tensor = []<class Guard>(Guard&&) {
+    return requires(Guard&& guard) { std::forward<Guard>(guard).tensor(); };
+  };
   World world(MPI_COMM_SELF, {.mesh = "rows:1"});
   Kokkos::View<float, Kokkos::HostSpace> scalar("scalar");
   scalar() = 2.5F;
   const auto lent = mtf::from_local(world, scalar);
   CHECK(mtf::item(lent.tensor()) == 2.5F);
   CHECK(mtf::item(lent.tensor() * lent.tensor()) == 6.25F);
+  CHECK(has_tensor(lent));
+  CHECK(!has_tensor(mtf::from_local(world, scalar)));
 }
 
 TEST_CASE("pending sums are completed on the way out, once") {

@@ -43,12 +43,15 @@ struct Dim<Text, dynamic> : DimBase {
   std::int64_t value;
 };
 
+/// A Dim, or a struct derived from one, of static or dynamic extent.
 template <class D>
 concept dim_like = std::derived_from<std::remove_cvref_t<D>, DimBase>;
 
+/// A dim whose type has the extent: `D{}` is all there is to say.
 template <class D>
 concept static_dim = dim_like<D> && std::remove_cvref_t<D>::static_extent != dynamic;
 
+/// Two dims of one name, which makes them one dim, whatever their types and extents.
 template <class A, class B>
 concept same_name = dim_like<A> && dim_like<B> && A::name == B::name;
 

@@ -41,9 +41,11 @@ struct element_type_of<bfloat16> {
   static constexpr ElementType value = ElementType::bfloat16;
 };
 
+/// What a tensor may hold: float, double, bfloat16, std::int32_t, std::int64_t, bool.
 template <class T>
 concept element = requires { element_type_of<T>::value; };
 
+/// An element type with gradients: float, double, bfloat16.
 template <class T>
 concept floating = element<T> && std::floating_point<computed<T>>;
 

@@ -126,6 +126,7 @@ struct dynamic_mesh : MeshBase {
   [[nodiscard]] static constexpr MeshValue value() { return {}; }
 };
 
+/// A Mesh, or a struct derived from one.
 template <class M>
 concept mesh_like = std::derived_from<M, MeshBase>;
 

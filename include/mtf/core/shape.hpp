@@ -154,8 +154,6 @@ template <class Indices, class... Dims>
 struct IndexedDims;
 template <std::size_t... I, class... Dims>
 struct IndexedDims<std::index_sequence<I...>, Dims...> : IndexedDim<I, Dims>... {};
-template <std::size_t I, class D>
-D indexed_dim(IndexedDim<I, D>);
 template <std::size_t I>
 struct DimAt {
   template <class D>

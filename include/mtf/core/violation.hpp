@@ -38,7 +38,7 @@
   "gradients exist only from and with respect to floating-point tensors; cast<float>(x) before the operations to " \
   "differentiate"
 #define MTF_RULE_SUM_OF_BOOL \
-  "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_max for any and reduce_min for all"
+  "a sum of bools would be a bool; cast<std::int32_t>(x) to count, or use reduce_any or reduce_all"
 #define MTF_RULE_TOO_MANY_DIMS "more dims than the library takes: 12 in a tensor, 24 in an operation"
 #define MTF_RULE_TOO_MANY_ELEMENTS                                                                                   \
   "the extents multiply to more than can be counted in 64 bits: a tensor has less than 2^60 elements, an operation " \
@@ -46,6 +46,8 @@
 #define MTF_RULE_SPLIT_WINDOW                                                                                     \
   "the window dim of a filter is split, but every rank needs the whole window; drop the rule, or rename<Window, " \
   "Whole>(filter) to a dim without one"
+#define MTF_RULE_SPLIT_BLOCK \
+  "the dim within a block is split; rename it to a dim without a layout rule before the operation"
 #define MTF_RULE_SPATIAL_NAMES                                                                                      \
   "a dim of a Spatial has a name that another dim of the operation has; rename one of the two (only Output may be " \
   "Input itself)"

@@ -3,8 +3,8 @@
 
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/create.hpp>
+#include <mtf/ops/dropout.hpp>
 #include <mtf/ops/einsum.hpp>
-#include <mtf/ops/random.hpp>
 #include <mtf/ops/reshape.hpp>
 #include <mtf/ops/softmax.hpp>
 

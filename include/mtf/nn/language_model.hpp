@@ -97,8 +97,7 @@ class LanguageModel {
   using Tokens = Tensor<World, std::int32_t, Batch, Length>;
 
   constexpr LanguageModel(World& world, const D& dims, const LanguageModelOptions& options, const Scope& scope = {})
-      : world_(&world),
-        dims_(dims),
+      : dims_(dims),
         options_(options),
         embedding_(
             variable<T>(world, scope / "embedding", init::normal(options.embedding_stddev), dims.vocab, dims.d_model)),
@@ -165,7 +164,6 @@ class LanguageModel {
           feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff, options.output_scale) {}
   };
 
-  World* world_;
   D dims_;
   LanguageModelOptions options_;
   Variable<World, T, Vocab, Model> embedding_;

@@ -159,13 +159,9 @@ struct not_ordered {
 
 namespace detail {
 
-/// What operations along D check: that x has it, and numbers. `form(engine, array)` makes the result, of the dims of
-/// List.
+/// Whether X has a dim of D's name.
 template <class D, class X>
 inline constexpr bool has_dim = contains(dims_of<X>::shape(), D::name);
-
-template <class D, class X>
-using dims_without = select_dims<remaining(dims_of<X>::shape(), static_shape<D>()), dims_of<X>>;
 
 }  // namespace detail
 

@@ -75,7 +75,7 @@ constexpr auto arg_extreme_named(const X& x, Combine combine, const char* name) 
       return poisoned(not_ordered<element_of<X>>{});
     } else {
       using E = typename world_of<X>::engine_type;
-      return tensor_of<world_of<X>, std::int32_t, dims_without<D, X>>(
+      return tensor_of<world_of<X>, std::int32_t, dims_without<X, D>>(
           untyped::arg_extreme<E, element_of<X>>(engine_of(x), array_of(x), D::name, combine, name));
     }
   }

@@ -141,15 +141,20 @@ constexpr auto operator+(const X& x, const Y& y) {
   static_assert(detail::counts<X> && detail::counts<Y>, "mtf: " MTF_RULE_SUM_OF_BOOL);
   return detail::map_checked(detail::checked<X, Y>{}, "add", functions::Add{}, x, y);
 }
+/// x - y, broadcasting; stays pending as a sum does. Gradients: g and -g, summed to the operands' dims.
 template <operand X, operand Y>
 constexpr auto operator-(const X& x, const Y& y) {
   static_assert(detail::counts<X> && detail::counts<Y>, "mtf: " MTF_RULE_SUM_OF_BOOL);
   return detail::map_checked(detail::checked<X, Y>{}, "subtract", functions::Subtract{}, x, y);
 }
+/// x * y element by element, broadcasting; completes pending operands. Gradients: g y and g x, summed to the operands'
+/// dims. For a product that sums dims out take einsum.
 template <operand X, operand Y>
 constexpr auto operator*(const X& x, const Y& y) {
   return detail::map_checked(detail::checked<X, Y>{}, "multiply", functions::Multiply{}, x, y);
 }
+/// x / y element by element, broadcasting; completes pending operands. Gradients: g / y and -g x / y^2. Integers are
+/// rounded towards zero and must not be divided by 0, as in C++: floor_divide takes any.
 template <operand X, operand Y>
 constexpr auto operator/(const X& x, const Y& y) {
   if constexpr (any_poisoned<X, Y>) {
@@ -208,6 +213,7 @@ constexpr auto operator-(C c, const X& x) {
   static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
   return detail::minus_from(detail::fitting<X, C>{}, c, x);
 }
+/// -x. A sum stays pending.
 template <operand X>
 constexpr auto operator-(const X& x) {
   return x * -1;

@@ -65,10 +65,6 @@ template <class E, class T>
 
 namespace detail {
 
-/// The dims of X without D.
-template <class X, class D>
-using without = select_dims<remaining(dims_of<X>::shape(), static_shape<D>()), dims_of<X>>;
-
 template <class A, class B>
 inline constexpr bool same_name_sets = includes(A::shape(), B::shape()) && includes(B::shape(), A::shape());
 
@@ -79,9 +75,9 @@ struct Joined {
   static constexpr bool known =
       contains(dims_of<X>::shape(), First::name) && (contains(dims_of<Xs>::shape(), Rest::name) && ...);
   template <class X, class... Xs>
-  static constexpr bool alike = (same_name_sets<without<X, First>, without<Xs, Rest>> && ...);
+  static constexpr bool alike = (same_name_sets<dims_without<X, First>, dims_without<Xs, Rest>> && ...);
   template <class X, class... Xs>
-  using rests = concatenate<without<X, First>, without<Xs, Rest>...>;
+  using rests = concatenate<dims_without<X, First>, dims_without<Xs, Rest>...>;
   template <class New, class X, class... Xs>
   static constexpr bool adds_up = can_add_up({known_extent<First, X>, known_extent<Rest, Xs>...}, New::static_extent);
   template <class New, class X>
@@ -214,7 +210,7 @@ constexpr auto unstack(const X& x) {
                   "a dim of static extent");
     if constexpr (known && extent != dynamic) {
       using E = typename world_of<X>::engine_type;
-      using Result = tensor_of<world_of<X>, element_of<X>, detail::without<X, D>>;
+      using Result = tensor_of<world_of<X>, element_of<X>, detail::dims_without<X, D>>;
       const Array& array = detail::array_of(x);
       const RecycledVector<Array> results =
           untyped::unstack<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, D::name);

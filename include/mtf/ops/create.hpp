@@ -16,12 +16,17 @@ struct Initializer {
   double (*function)(std::int64_t) = nullptr;
 };
 
+/// All elements 0; for biases.
 inline constexpr Initializer zeros{.kind = Initializer::Kind::constant, .a = 0};
+/// All elements 1; for the scales of norms.
 inline constexpr Initializer ones{.kind = Initializer::Kind::constant, .a = 1};
+/// All elements `value`, rounded to the element type.
 [[nodiscard]] constexpr Initializer constant(double value) { return {.kind = Initializer::Kind::constant, .a = value}; }
+/// Independent uniform numbers in (low, high).
 [[nodiscard]] constexpr Initializer uniform(double low, double high) {
   return {.kind = Initializer::Kind::uniform, .a = low, .b = high};
 }
+/// Independent normal numbers of mean 0 and this standard deviation.
 [[nodiscard]] constexpr Initializer normal(double stddev) { return {.kind = Initializer::Kind::normal, .b = stddev}; }
 /// Normal numbers, redrawn beyond two standard deviations; `stddev` is that of the normal distribution before.
 [[nodiscard]] constexpr Initializer truncated_normal(double stddev) {
@@ -163,6 +168,7 @@ constexpr auto constant(World& world, T value, const Dims&... dims) {
     return Tensor<World, T, Dims...>(untyped::constant<E, T>(world.engine(), Shape<Dims...>(dims...).value(), value));
   }
 }
+/// A tensor of shape [Dims...] of zeros: `zeros<float>(world, batch, d_model)`. No communication.
 template <element T, class World, dim_like... Dims>
 constexpr auto zeros(World& world, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
@@ -171,6 +177,7 @@ constexpr auto zeros(World& world, const Dims&... dims) {
     return constant<T>(world, T(0), dims...);
   }
 }
+/// A tensor of shape [Dims...] of ones. No communication.
 template <element T, class World, dim_like... Dims>
 constexpr auto ones(World& world, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {

@@ -138,7 +138,7 @@ constexpr auto cross_entropy(const Logits& logits, const Targets& targets, const
     static_assert(integral,
                   "mtf: cross_entropy: targets must be int32 or int64; convert with cast<std::int32_t>(targets)");
     if constexpr (known && one_world && real && integral) {
-      using Rows = select_dims<remaining(dims_of<Logits>::shape(), static_shape<Vocabulary>()), dims_of<Logits>>;
+      using Rows = detail::dims_without<Logits, Vocabulary>;
       constexpr bool same_rows =
           includes(Rows::shape(), dims_of<Targets>::shape()) && Rows::size == dims_of<Targets>::size;
       static_assert(same_rows, "mtf: cross_entropy: the targets need the logits' dims without the vocabulary");

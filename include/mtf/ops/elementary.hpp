@@ -90,12 +90,14 @@ struct Power {
 }  // namespace functions
 
 // y[dims] = f(x[dims]), no communication; a sum is completed first. Gradients: the analytic derivative through dual
-// numbers. Functions with values in between the integers take float or double.
+// numbers. Functions with values in between the integers take floating point; of other elements they do not compile.
 
+/// x^2, of numbers of any kind; integers overflow as in C++. Gradient: 2 x g.
 template <operand X>
 constexpr auto square(const X& x) {
   return detail::map_named("square", functions::Square{}, x);
 }
+/// The square root; NaN below 0. Gradient: g / (2 sqrt(x)), infinite at 0, and 0 there where g is 0.
 template <operand X>
 constexpr auto sqrt(const X& x) {
   return detail::map_if(detail::real<X>{}, "sqrt", functions::Sqrt{}, x);
@@ -105,14 +107,17 @@ template <operand X>
 constexpr auto rsqrt(const X& x) {
   return detail::map_if(detail::real<X>{}, "rsqrt", functions::Rsqrt{}, x);
 }
+/// e^x; overflows to infinity. Gradient: g exp(x).
 template <operand X>
 constexpr auto exp(const X& x) {
   return detail::map_if(detail::real<X>{}, "exp", functions::Exp{}, x);
 }
+/// The natural logarithm; -infinity at 0, NaN below. Gradient: g / x, and 0 at 0 where g is 0.
 template <operand X>
 constexpr auto log(const X& x) {
   return detail::map_if(detail::real<X>{}, "log", functions::Log{}, x);
 }
+/// The hyperbolic tangent, in [-1, 1]. Gradient: g (1 - tanh(x)^2).
 template <operand X>
 constexpr auto tanh(const X& x) {
   return detail::map_if(detail::real<X>{}, "tanh", functions::Tanh{}, x);
@@ -122,10 +127,12 @@ template <operand X>
 constexpr auto sigmoid(const X& x) {
   return detail::map_if(detail::real<X>{}, "sigmoid", functions::Sigmoid{}, x);
 }
+/// The sine of x in radians. Gradient: g cos(x).
 template <operand X>
 constexpr auto sin(const X& x) {
   return detail::map_if(detail::real<X>{}, "sin", functions::Sin{}, x);
 }
+/// The cosine of x in radians. Gradient: -g sin(x).
 template <operand X>
 constexpr auto cos(const X& x) {
   return detail::map_if(detail::real<X>{}, "cos", functions::Cos{}, x);

@@ -115,7 +115,7 @@ constexpr auto gather(const Table& table, const Ids& ids) {
     if constexpr (known && one_world && integral && free_ids) {
       using All = concatenate<dims_of<Ids>, dims_of<Table>>;
       if constexpr (detail::Unpack<All>::template uniteable<world_of<Table>>) {
-        using Rest = select_dims<remaining(dims_of<Table>::shape(), static_shape<Gathered>()), dims_of<Table>>;
+        using Rest = detail::dims_without<Table, Gathered>;
         using T = element_of<Table>;
         using E = typename world_of<Table>::engine_type;
         const std::array<Array, 2> arrays{detail::array_of(table), detail::array_of(ids)};

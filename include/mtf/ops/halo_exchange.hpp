@@ -73,24 +73,38 @@ template <class E, class T>
 
 namespace detail {
 
-template <dim_like Blocks, dim_like BlockSize, class New, bool both_sides, class X>
-constexpr auto halo_named(const char* name, const X& x, std::int64_t halo, WrapOptions options) {
-  using List = typename Renamed<BlockSize, New, dims_of<X>>::type;
-  return move_named<List>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue& shape) {
-    std::int64_t extent = New::static_extent;
-    if (extent == dynamic) extent = shape[find(shape, BlockSize::name)].extent + (both_sides ? 2 : 1) * halo;
-    return untyped::halo_exchange<E, element_of<X>>(engine, name, array, Blocks::name, BlockSize::name, halo,
-                                                    both_sides ? halo : 0, options, {New::name, extent});
-  });
-}
-
-/// A dim within blocks that the layout's type splits.
-template <class BlockSize, class X>
-inline constexpr bool lies_in_one_piece = rules_of<world_of<X>>.axes_of(BlockSize::name).empty();
-
-template <dim_like Blocks, dim_like BlockSize, class X>
+template <class Blocks, class BlockSize, class X>
 inline constexpr bool has_blocks = contains(dims_of<X>::shape(), Blocks::name) &&
                                    contains(dims_of<X>::shape(), BlockSize::name) && !same_name<Blocks, BlockSize>;
+template <class Blocks, class BlockSize>
+inline constexpr bool has_blocks<Blocks, BlockSize, poisoned> = true;  // one message is enough
+
+/// Whether the layout's type leaves a block whole, before and after.
+template <class BlockSize, class New, class X>
+inline constexpr bool keeps_blocks_whole =
+    rules_of<world_of<X>>.axes_of(BlockSize::name).empty() && rules_of<world_of<X>>.axes_of(New::name).empty();
+template <class BlockSize, class New>
+inline constexpr bool keeps_blocks_whole<BlockSize, New, poisoned> = true;
+
+/// The halo exchange of either name, whose static checks said `legal`.
+template <class Blocks, class BlockSize, class New, bool both_sides, bool legal, class X>
+constexpr auto halo_named(const char* name, const X& x, std::int64_t halo, WrapOptions options) {
+  if constexpr (any_poisoned<X> || !legal) {
+    return poisoned{};
+  } else {
+    using List = typename Renamed<BlockSize, New, dims_of<X>>::type;
+    if constexpr (!placeable_as<List, X>) {
+      return poisoned(not_placeable_as<List, X>{});
+    } else {
+      return move_named<List>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue& shape) {
+        std::int64_t extent = New::static_extent;
+        if (extent == dynamic) extent = shape[find(shape, BlockSize::name)].extent + (both_sides ? 2 : 1) * halo;
+        return untyped::halo_exchange<E, element_of<X>>(engine, name, array, Blocks::name, BlockSize::name, halo,
+                                                        both_sides ? halo : 0, options, {New::name, extent});
+      });
+    }
+  }
+}
 
 }  // namespace detail
 
@@ -105,52 +119,22 @@ inline constexpr bool has_blocks = contains(dims_of<X>::shape(), Blocks::name) &
 /// copied several times sums what comes back, in one exchange.
 template <dim_like Blocks, dim_like BlockSize, dim_like New = detail::dynamic_dim<BlockSize>, operand X>
 constexpr auto halo_exchange(const X& x, std::int64_t halo, WrapOptions options = {}) {
-  if constexpr (any_poisoned<X>) {
-    return poisoned{};
-  } else {
-    constexpr bool known = detail::has_blocks<Blocks, BlockSize, X>;
-    static_assert(known, "mtf: halo_exchange: " MTF_RULE_MISSING_DIM);
-    constexpr bool whole = detail::lies_in_one_piece<BlockSize, X> && detail::lies_in_one_piece<New, X>;
-    static_assert(whole,
-                  "mtf: halo_exchange: the dim within a block is split; rename it to a dim without a layout rule "
-                  "before the operation");
-    if constexpr (known && whole) {
-      using List = typename detail::Renamed<BlockSize, New, dims_of<X>>::type;
-      if constexpr (detail::placeable_as<List, X>) {
-        return detail::halo_named<Blocks, BlockSize, New, true>("halo_exchange", x, halo, options);
-      } else {
-        return poisoned(detail::not_placeable_as<List, X>{});
-      }
-    } else {
-      return poisoned{};
-    }
-  }
+  constexpr bool known = detail::has_blocks<Blocks, BlockSize, X>;
+  static_assert(known, "mtf: halo_exchange: " MTF_RULE_MISSING_DIM);
+  constexpr bool whole = detail::keeps_blocks_whole<BlockSize, New, X>;
+  static_assert(whole, "mtf: halo_exchange: " MTF_RULE_SPLIT_BLOCK);
+  return detail::halo_named < Blocks, BlockSize, New, true, known && whole > ("halo_exchange", x, halo, options);
 }
 
 /// The same with a halo on the left only, for causal operations: block b and the `halo` indices before it, extent
 /// BlockSize + halo.
 template <dim_like Blocks, dim_like BlockSize, dim_like New = detail::dynamic_dim<BlockSize>, operand X>
 constexpr auto left_halo_exchange(const X& x, std::int64_t halo, WrapOptions options = {}) {
-  if constexpr (any_poisoned<X>) {
-    return poisoned{};
-  } else {
-    constexpr bool known = detail::has_blocks<Blocks, BlockSize, X>;
-    static_assert(known, "mtf: left_halo_exchange: " MTF_RULE_MISSING_DIM);
-    constexpr bool whole = detail::lies_in_one_piece<BlockSize, X> && detail::lies_in_one_piece<New, X>;
-    static_assert(whole,
-                  "mtf: left_halo_exchange: the dim within a block is split; rename it to a dim without a layout rule "
-                  "before the operation");
-    if constexpr (known && whole) {
-      using List = typename detail::Renamed<BlockSize, New, dims_of<X>>::type;
-      if constexpr (detail::placeable_as<List, X>) {
-        return detail::halo_named<Blocks, BlockSize, New, false>("left_halo_exchange", x, halo, options);
-      } else {
-        return poisoned(detail::not_placeable_as<List, X>{});
-      }
-    } else {
-      return poisoned{};
-    }
-  }
+  constexpr bool known = detail::has_blocks<Blocks, BlockSize, X>;
+  static_assert(known, "mtf: left_halo_exchange: " MTF_RULE_MISSING_DIM);
+  constexpr bool whole = detail::keeps_blocks_whole<BlockSize, New, X>;
+  static_assert(whole, "mtf: left_halo_exchange: " MTF_RULE_SPLIT_BLOCK);
+  return detail::halo_named < Blocks, BlockSize, New, false, known && whole > ("left_halo_exchange", x, halo, options);
 }
 
 }  // namespace v0

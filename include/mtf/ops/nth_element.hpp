@@ -39,7 +39,7 @@ constexpr auto nth_named(const X& x, std::int64_t n, bool largest, const char* n
       return poisoned(not_ordered<element_of<X>>{});
     } else {
       using E = typename world_of<X>::engine_type;
-      return tensor_of<world_of<X>, element_of<X>, dims_without<D, X>>(
+      return tensor_of<world_of<X>, element_of<X>, dims_without<X, D>>(
           untyped::nth_element<E, element_of<X>>(engine_of(x), array_of(x), D::name, n, largest, name));
     }
   }

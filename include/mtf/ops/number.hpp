@@ -6,6 +6,7 @@
 namespace mtf {
 inline namespace v0 {
 
+/// A number of the host's, bool among them, that an operation converts to the element type of its tensor.
 template <class X>
 concept scalar = std::is_arithmetic_v<std::remove_cvref_t<X>>;
 

@@ -155,9 +155,7 @@ constexpr auto reduce_named(const X& x, const Form& form) {
     constexpr bool known = includes(dims_of<X>::shape(), static_shape<Reduced...>());
     static_assert(known, "mtf: reduce: " MTF_RULE_MISSING_DIM);
     if constexpr (known) {
-      using Kept =
-          std::conditional_t<sizeof...(Reduced) == 0, DimList<>,
-                             select_dims<remaining(dims_of<X>::shape(), static_shape<Reduced...>()), dims_of<X>>>;
+      using Kept = std::conditional_t<sizeof...(Reduced) == 0, DimList<>, dims_without<X, Reduced...>>;
       const Array& array = array_of(x);
       using E = typename world_of<X>::engine_type;
       E& engine = static_cast<E&>(array.value->backend());

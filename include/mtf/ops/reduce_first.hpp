@@ -56,7 +56,7 @@ constexpr auto reduce_first(const X& x) {
     constexpr bool known = contains(dims_of<X>::shape(), D::name);
     static_assert(known, "mtf: reduce_first: " MTF_RULE_MISSING_DIM);
     if constexpr (known) {
-      return detail::move_named<detail::without<X, D>>(
+      return detail::move_named<detail::dims_without<X, D>>(
           x, [&]<class E>(E& engine, const Array& array, ShapeValue shape) {
             untyped::Route route{.source = D::name};
             route.segments.runs.push_back({0, 0, 1});

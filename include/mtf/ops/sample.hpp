@@ -68,7 +68,7 @@ constexpr auto sample_with_temperature(const X& logits, double temperature, cons
       return poisoned(not_floating<element_of<X>>{});
     } else {
       using E = typename world_of<X>::engine_type;
-      return tensor_of<world_of<X>, std::int32_t, detail::dims_without<D, X>>(
+      return tensor_of<world_of<X>, std::int32_t, detail::dims_without<X, D>>(
           untyped::sample_with_temperature<E, element_of<X>>(detail::engine_of(logits), detail::array_of(logits),
                                                              D::name, temperature, key));
     }

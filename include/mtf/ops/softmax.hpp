@@ -171,7 +171,7 @@ constexpr bool is_extra_logit() {
   if constexpr (scalar<Extra>) {
     return true;
   } else {
-    return compatible<X, Extra> && includes(dims_without<D, X>::shape(), dims_of<Extra>::shape());
+    return compatible<X, Extra> && includes(dims_without<X, D>::shape(), dims_of<Extra>::shape());
   }
 }
 
@@ -220,7 +220,7 @@ constexpr auto softmax_named(const X& x, untyped::SoftmaxKind kind, const char* 
       using E = typename world_of<X>::engine_type;
       Ref<Value> logit;
       if constexpr (sizeof...(Extra) > 0) logit = extra_logit(x, extra...);
-      return tensor_of<world_of<X>, element_of<X>, std::conditional_t<reduces.value, dims_without<D, X>, dims_of<X>>>(
+      return tensor_of<world_of<X>, element_of<X>, std::conditional_t<reduces.value, dims_without<X, D>, dims_of<X>>>(
           untyped::softmax<E, element_of<X>>(engine_of(x), array_of(x), D::name, kind, name, logit));
     }
   }

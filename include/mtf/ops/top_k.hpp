@@ -199,7 +199,7 @@ using checked_top_k = typename decltype(check_top_k<D, K, X>())::type;
 template <class D, class K, class X>
 constexpr auto top_k_checked(Checked, const X& x, const K& k) {
   using World = world_of<X>;
-  using List = concatenate<dims_without<D, X>, DimList<K>>;
+  using List = concatenate<dims_without<X, D>, DimList<K>>;
   using Values = tensor_of<World, element_of<X>, List>;
   using Indices = tensor_of<World, std::int32_t, List>;
   untyped::SelectionArrays arrays = untyped::top_k<typename World::engine_type, element_of<X>>(

@@ -7,11 +7,12 @@
 namespace mtf {
 inline namespace v0 {
 
+/// The constants of Adam's formula, all without unit; none changes with the step.
 struct AdamOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-6;
-  double weight_decay = 0;
+  double beta1 = 0.9;       ///< what the mean of the gradients keeps of itself in a step, in [0, 1)
+  double beta2 = 0.999;     ///< the same for the mean of their squares
+  double epsilon = 1e-6;    ///< added to the root of that mean, which may be 0
+  double weight_decay = 0;  ///< share of a weight that a step with rate 1 takes away
 };
 
 namespace untyped {

@@ -8,15 +8,34 @@
 namespace mtf {
 inline namespace v0 {
 
-/// min(1, (step + 1) / warmup): a linear rise. (Counting from step + 1 so that the first step moves.)
-[[nodiscard]] constexpr double linear_warmup(std::int64_t step, std::int64_t warmup) {
-  return warmup <= 0 || step + 1 >= warmup ? 1.0 : static_cast<double>(step + 1) / static_cast<double>(warmup);
-}
-/// (total - step) / (total - begin) after `begin`: a linear fall to 0 at `total`.
-[[nodiscard]] constexpr double linear_decay(std::int64_t step, std::int64_t begin, std::int64_t total) {
-  if (step <= begin) return 1.0;
-  return step >= total ? 0.0 : static_cast<double>(total - step) / static_cast<double>(total - begin);
-}
+/// How far a training run is, for a schedule.
+struct TrainingProgress {
+  std::int64_t step = 0;     ///< steps that are done
+  double time_fraction = 0;  ///< of a time limit, in [0, 1]; 0 if there is none. The same on all ranks: world.agree
+};
+
+/// A linear rise to `peak` during the first steps, times a linear fall to 0 at the end of the run:
+///
+///   rate = peak * min(1, (step + 1) / warmup_steps) * (1 - max(step / total_steps, time_fraction)), and not below 0.
+///
+/// The rise counts from step + 1 so that the first step moves. Of steps and time the fall follows what ends first.
+struct LinearSchedule {
+  double peak = 0;                ///< learning rate, as the optimizer's `apply` takes it
+  std::int64_t warmup_steps = 0;  ///< 0: no rise
+  std::int64_t total_steps = 0;   ///< 0: no fall by steps
+
+  [[nodiscard]] constexpr double rate(const TrainingProgress& progress) const {
+    const double rise = progress.step + 1 < warmup_steps
+                            ? static_cast<double>(progress.step + 1) / static_cast<double>(warmup_steps)
+                            : 1.0;
+    double done = progress.time_fraction;
+    if (total_steps > 0) {
+      const double by_steps = static_cast<double>(progress.step) / static_cast<double>(total_steps);
+      if (by_steps > done) done = by_steps;
+    }
+    return done < 1 ? peak * rise * (1 - done) : 0.0;
+  }
+};
 
 }  // namespace v0
 }  // namespace mtf

@@ -13,6 +13,15 @@
 namespace mtf {
 inline namespace v0 {
 
+namespace detail {
+/// Whether all members of a group have the same hash: the largest of them is the smallest. Collective.
+MTF_COLD [[nodiscard]] inline bool is_same_everywhere(std::uint64_t hash, const Group& group) {
+  std::uint64_t extremes[2] = {hash, ~hash};
+  check(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "MPI_Allreduce", group);
+  return extremes[0] == ~extremes[1];
+}
+}  // namespace detail
+
 /// Owns a duplicate of the user's communicator and, made at first use on all ranks alike, its parts along axis sets.
 /// Members of a part are ordered row-major by the axes of the set.
 class Communicators {
@@ -90,11 +99,8 @@ class Communicators {
       }
       detail::check(MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, group.comm), "MPI_Allreduce",
                     group);
-      std::uint64_t hash = hash_text({reinterpret_cast<const char*>(data.data()), data.size() * sizeof(float)});
-      std::uint64_t extremes[2] = {hash, ~hash};
-      detail::check(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "MPI_Allreduce",
-                    group);
-      if (extremes[0] != ~extremes[1]) return false;
+      const std::uint64_t hash = hash_text({reinterpret_cast<const char*>(data.data()), data.size() * sizeof(float)});
+      if (!detail::is_same_everywhere(hash, group)) return false;
     }
     return true;
   }

@@ -19,12 +19,13 @@ struct CollectiveTotals {
   std::int64_t elements = 0;  ///< payload of this rank, see CollectivePlan
   std::int64_t bytes = 0;     ///< the same in bytes
   std::int64_t mpi_calls = 0;
-  double wire_bytes = 0;  ///< bytes a rank sends at least: 2(p-1)/p n for an allreduce, (p-1)/p n for the others,
-                          ///< what it sends in an exchange
+  double wire_bytes = 0;  ///< bytes a rank sends at least, see wire_elements
 };
 
+/// What a rank has communicated since the world began, or since `reset`. No communication: each rank counts its own.
 class Counters {
  public:
+  /// One more collective, performed by so many calls of MPI in a group of so many ranks.
   void record(const CollectivePlan& plan, int mpi_calls, std::int64_t group_size) {
     CollectiveTotals& totals = find(plan.collective, plan.axes);
     ++totals.count;
@@ -55,6 +56,7 @@ class Counters {
     }
     return result;
   }
+  /// One entry for each kind of collective and set of axes, in the order of their first use.
   [[nodiscard]] const RecycledVector<CollectiveTotals>& all() const { return totals_; }
   /// Hash of the sequence of collectives; equal on all ranks of a correct program.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }

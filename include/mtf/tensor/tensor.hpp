@@ -73,13 +73,6 @@ struct TensorOf<World, T, DimList<Dims...>> {
   using type = Tensor<World, T, Dims...>;
 };
 
-template <class X>
-struct Traits {  // of a tensor or variable
-  using world = typename X::world_type;
-  using element = typename X::element_type;
-  using dims = typename X::dims;
-};
-
 template <class... Lists>
 struct Concatenate;
 template <class... A>
@@ -116,12 +109,21 @@ constexpr Selection select_broadcast() {
 template <class... Lists>
 using broadcast_dims = select_dims<detail::select_broadcast<Lists...>(), concatenate<Lists...>>;
 
+/// The world type of an operand, of any reference to it; not of poisoned.
 template <class X>
 using world_of = typename std::remove_cvref_t<X>::world_type;
+/// The element type of an operand; of a variable of several types that of its reads.
 template <class X>
 using element_of = typename std::remove_cvref_t<X>::element_type;
+/// The DimList of an operand's dims, in order.
 template <class X>
 using dims_of = typename std::remove_cvref_t<X>::dims;
+
+namespace detail {
+/// The DimList of the dims of X but those with the names of Ds, in order.
+template <class X, class... Ds>
+using dims_without = select_dims<remaining(dims_of<X>::shape(), static_shape<Ds...>()), dims_of<X>>;
+}  // namespace detail
 
 template <class... Xs>
 inline constexpr bool any_poisoned = (std::same_as<std::remove_cvref_t<Xs>, poisoned> || ...);

@@ -51,7 +51,6 @@ class Region {
 template <class Space>
 class Engine : public Backend {
  public:
-  using space_type = Space;
   using memory_space = typename Space::memory_space;
   static constexpr bool host_accessible = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
 

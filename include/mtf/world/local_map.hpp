@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include <mtf/tensor/custom_gradient.hpp>
-#include <mtf/world/transfer.hpp>
+#include <mtf/world/local_view.hpp>
 
 namespace mtf {
 inline namespace v0 {

@@ -1,7 +1,6 @@
 // Data in and out of tensors.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -72,15 +71,17 @@ std::vector<host_element<T>> to_host_of(E& engine, const Value& value) {
   return gather_to_host<host_element<T>>(engine, value);
 }
 
-/// T with `Rank` stars, as Kokkos::View spells extents known at run time.
-template <class T, std::size_t Rank>
-struct ViewData {
-  using type = typename ViewData<T, Rank - 1>::type*;
-};
-template <class T>
-struct ViewData<T, 0> {
-  using type = T;
-};
+/// f(the elements as a span). A std::vector<bool> holds bits, of which there is no span: they are copied.
+template <class T, class F>
+auto with_span(const std::vector<T>& elements, const F& f) {
+  if constexpr (std::same_as<T, bool>) {
+    const std::unique_ptr<bool[]> copy(new bool[elements.size()]);
+    for (std::size_t i = 0; i < elements.size(); ++i) copy[i] = elements[i];
+    return f(std::span<const bool>(copy.get(), elements.size()));
+  } else {
+    return f(std::span<const T>(elements));
+  }
+}
 
 }  // namespace detail
 
@@ -101,21 +102,20 @@ template <element T, class World, dim_like... Dims>
 auto from_global(World& world, const std::vector<T>& global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) {
     return poisoned(not_placeable<World, Dims...>{});
-  } else if constexpr (std::same_as<T, bool>) {  // std::vector<bool> holds bits, of which there is no span
-    const std::unique_ptr<bool[]> elements(new bool[global.size()]);
-    for (std::size_t i = 0; i < global.size(); ++i) elements[i] = global[i];
-    return from_global<bool>(world, std::span<const bool>(elements.get(), global.size()), dims...);
   } else {
-    return from_global<T>(world, std::span<const T>(global), dims...);
+    return detail::with_span(global,
+                             [&](std::span<const T> elements) { return from_global<T>(world, elements, dims...); });
   }
 }
 
-/// The same where only rank 0 has the array; the others' argument is not read. Communication: a broadcast of the array.
+/// The same where only rank 0 has the array; the others' argument is not read. Communication: a broadcast of the number
+/// of elements, and one of the array. A layout that is not legal throws before either.
 template <element T, class World, dim_like... Dims>
 auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
   if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
   auto& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
+  require_legal(engine, "from_root", shape);
   const std::int64_t expected = size_of(shape);
   const auto given = world.agree(static_cast<std::int64_t>(global.size()));
   Ref<Value> value = detail::value_of_whole(engine, "from_root", given, shape, element_type_of<T>::value);
@@ -131,6 +131,10 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
   engine.read(*whole, host.data());
   engine.write_slice(*value->block, value->placement, host.data());
   return Tensor<World, T, Dims...>(Array{std::move(value), {}});
+}
+template <element T, class World, dim_like... Dims>
+auto from_root(World& world, const std::vector<T>& global, const Dims&... dims) {
+  return detail::with_span(global, [&](std::span<const T> elements) { return from_root<T>(world, elements, dims...); });
 }
 
 /// The whole array on every rank, row-major. Collective: an allgather over the axes that split it, after completing a
@@ -156,9 +160,10 @@ auto item(const X& x) {
 }
 
 /// While it lives, memory of the user's own serves as a tensor's slice, and the user must not write to it. Builds with
-/// assertions check that at the end.
+/// assertions check that at the end. Keep it in a variable for as long as the tensor, or anything that was made of it by
+/// a rename or another operation without a copy, is in use.
 template <class TensorType>
-class Lent {
+class [[nodiscard]] Lent {
  public:
   Lent(TensorType tensor, const void* data, std::int64_t bytes)
       : tensor_(std::move(tensor)), data_(data), bytes_(bytes), hash_(hash()) {}
@@ -170,7 +175,9 @@ class Lent {
       detail::end_job({}, "from_local: memory that was lent to a tensor was written to before the guard ended");
 #endif
   }
-  [[nodiscard]] const TensorType& tensor() const { return tensor_; }
+  [[nodiscard]] const TensorType& tensor() const& { return tensor_; }
+  /// Of a guard that ends with the expression: the tensor would outlive the loan.
+  [[nodiscard]] const TensorType& tensor() && = delete;
 
  private:
   [[nodiscard]] std::uint64_t hash() const {
@@ -190,11 +197,16 @@ class Lent {
 /// is used in place: the returned guard lends it. Any other layout is copied. Throws unless the view's extents are the
 /// local ones.
 template <class World, class ViewType, dim_like... Dims>
-auto from_local(World& world, const ViewType& view, const Dims&... dims) {
+[[nodiscard]] auto from_local(World& world, const ViewType& view, const Dims&... dims) {
   using T = typename ViewType::non_const_value_type;
   static_assert(ViewType::rank == sizeof...(Dims), "mtf: from_local: the view's rank is not the number of dims");
   static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ViewType::memory_space>::accessible,
                 "mtf: from_local takes a view the host can access; make a mirror first");
+  static_assert(
+      Kokkos::SpaceAccessibility<typename World::engine_type::memory_space,
+                                 typename ViewType::memory_space>::accessible,
+      "mtf: from_local lends the view's memory to the world's kernels, and the world's execution space cannot "
+      "access it; use memory that both the host and that space can access, or from_global");
   if constexpr (!placeable<World, Dims...>) (void)not_placeable<World, Dims...>{};
   auto& engine = world.engine();
   const ShapeValue shape = Shape<Dims...>(dims...).value();
@@ -235,46 +247,6 @@ auto from_local(World& world, const ViewType& view, const Dims&... dims) {
   using Result = Tensor<World, T, Dims...>;
   const void* watched = value->block->data;
   return Lent<Result>(Result(Array{std::move(value), {}}), watched, bytes);
-}
-
-/// This rank's slice: a Kokkos view of the local extents, and for every dim the global index at which the slice begins.
-template <class ViewType, std::size_t Rank>
-struct LocalView {
-  ViewType view;
-  std::array<std::int64_t, Rank> begin{};
-};
-
-namespace detail {
-
-/// The local slice of a value as a view of T, const or not, at its global offsets.
-template <class T, std::size_t Rank, class E>
-auto view_of(const E& engine, const Placement& placement, void* data) {
-  using ViewType = Kokkos::View<typename ViewData<T, Rank>::type, Kokkos::LayoutRight, typename E::memory_space,
-                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-  Kokkos::LayoutRight extents;
-  LocalView<ViewType, Rank> result;
-  for (std::size_t d = 0; d < Rank; ++d) {
-    const PlacedDim& dim = placement.dims[static_cast<int>(d)];
-    extents.dimension[d] = static_cast<std::size_t>(dim.local());
-    result.begin[d] = slice_begin(dim, engine.mesh(), engine.coordinates);
-  }
-  result.view = ViewType(static_cast<T*>(data), extents);
-  return result;
-}
-
-}  // namespace detail
-
-/// The slice of x that this rank holds, without a copy. Completes a pending sum, which is collective. At most 8 dims.
-template <operand X>
-auto local_view(const X& x) {
-  constexpr std::size_t rank = static_cast<std::size_t>(dims_of<X>::size);
-  static_assert(rank <= 8, "mtf: local_view: a Kokkos view has at most 8 dims");
-  const Array& array = detail::array_of(x);
-  auto& engine = static_cast<typename world_of<X>::engine_type&>(array.value->backend());
-  detail::require_open(engine, "local_view");
-  complete(*array.value, "local_view");
-  kernels::wait_for(engine.space());
-  return detail::view_of<const element_of<X>, rank>(engine, array.value->placement, array.value->block->data);
 }
 
 }  // namespace v0

@@ -92,11 +92,6 @@ class WorldCore {
 
  private:
   [[nodiscard]] int axis_position(std::string_view axis) const;
-  static bool all_equal(std::uint64_t hash, const Group& group) {
-    std::uint64_t extremes[2] = {hash, ~hash};
-    detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, group.comm), "verify_replicas");
-    return extremes[0] == ~extremes[1];
-  }
   bool replicas_equal(const Value& value);
 
   Ref<Backend> engine_;
@@ -138,7 +133,7 @@ template <class Space>
 bool WorldCore<Space>::verify_replicas() {
   bool equal = true;
   for (const auto& state : registry_.all()) equal = replicas_equal(*state->slice()) && equal;
-  equal = all_equal(engine().counters().sequence(), engine().communicators().world()) && equal;
+  equal = is_same_everywhere(engine().counters().sequence(), engine().communicators().world()) && equal;
   // Only the groups of a damaged replica have seen it; everyone gets the same answer.
   int all = equal ? 1 : 0;
   detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, comm()), "verify_replicas");
@@ -182,7 +177,7 @@ bool WorldCore<Space>::replicas_equal(const Value& value) {
   engine().read(*value.block, bytes.data());
   const std::uint64_t hash = hash_text({bytes.data(), bytes.size()});
   const AxisSet axes = mesh().all() - value.placement.split_axes();
-  return axes.empty() || all_equal(hash, engine().communicators().along(axes));
+  return axes.empty() || is_same_everywhere(hash, engine().communicators().along(axes));
 }
 
 }  // namespace detail
