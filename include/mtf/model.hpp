@@ -38,6 +38,7 @@
 #include <mtf/ops/softmax.hpp>
 #include <mtf/ops/sort.hpp>
 #include <mtf/ops/top_k.hpp>
+#include <mtf/ops/transpose.hpp>
 #include <mtf/ops/where.hpp>
 #include <mtf/optim/adam.hpp>
 #include <mtf/optim/schedule.hpp>

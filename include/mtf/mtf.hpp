@@ -15,6 +15,7 @@
 #include <mtf/ops/integer.hpp>
 #include <mtf/ops/where.hpp>
 #include <mtf/ops/reduce.hpp>
+#include <mtf/ops/transpose.hpp>
 #include <mtf/ops/random.hpp>
 #include <mtf/ops/dropout.hpp>
 #include <mtf/ops/create.hpp>

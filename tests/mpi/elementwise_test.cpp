@@ -463,3 +463,25 @@ TEST_CASE("a quotient by a number is rounded once, and stays pending") {
   const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
   check_close(host(dx), host(x * 0.0 + normal(w, 2, k) / 3), 1e-15, "gradient");
 }
+
+TEST_CASE("clip, add_n and constants like a tensor") {
+  for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols"}, [](const Pair& pair) {
+    World& w = pair.world;
+    const auto x = mtf::watch(normal(w, 1, a, b));
+    const Host values = host(x);
+    const auto y = mtf::clip(x, -0.5, 1);
+    const auto [dx] = mtf::gradients(mtf::reduce_sum(y), x);
+    const Host clipped = host(y);
+    const Host slopes = host(dx);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CHECK(clipped[i] == std::clamp(values[i], -0.5, 1.0));
+      CHECK(slopes[i] == (values[i] > -0.5 && values[i] < 1 ? 1 : 0));
+    }
+    const auto z = normal(w, 2, b);
+    check_close(host(mtf::add_n(x, z, x)), host(x + z + x), 0, "add_n");
+    CHECK(host(mtf::zeros_like(x)) == Host(values.size(), 0.0));
+    const auto ones = mtf::ones_like(mtf::cast<std::int32_t>(x));
+    static_assert(std::same_as<mtf::element_of<decltype(ones)>, std::int32_t>);
+    CHECK(host(ones) == Host(values.size(), 1.0));
+  });
+}

@@ -468,3 +468,19 @@ TEST_CASE("static dims and layouts run the same") {
   const std::vector<Host> expected = run(alone);
   for (std::size_t i = 0; i < results.size(); ++i) check_equal(results[i], expected[i], "result " + std::to_string(i));
 }
+
+TEST_CASE("top_1 is top_k of one without its dim") {
+  struct One : mtf::Dim<"one", 1> {};
+  for_each_layout({"", "a:rows", "b:cols", "a:rows;b:cols", "b:rows,cols"}, [](const Pair& pair) {
+    World& w = pair.world;
+    const auto x = mtf::watch(mtf::cast<double>(integers(w, 1, 0, 5, a, b)));  // with ties
+    const auto [values, indices] = mtf::top_1<B>(x);
+    const auto [value_of_k, index_of_k] = mtf::top_k<B, One>(x);
+    CHECK(host(values) == host(value_of_k));
+    CHECK(host(indices) == host(index_of_k));
+    CHECK(host(indices) == host(mtf::argmax<B>(x)));
+    const auto [dx] = mtf::gradients(weighted_sum(values), x);
+    const auto [expected] = mtf::gradients(weighted_sum(mtf::reshape(value_of_k, a)), x);
+    CHECK(host(dx) == host(expected));
+  });
+}

@@ -263,5 +263,17 @@ constexpr auto minimum(C c, const X& x) {
   return minimum(x, c);
 }
 
+/// x, but at least `low` and at most `high`, which are tensors or host numbers; the gradient where a bound holds is the
+/// bound's, at ties both have it (see maximum).
+template <operand X, class Low, class High>
+constexpr auto clip(const X& x, const Low& low, const High& high) {
+  return minimum(maximum(x, low), high);
+}
+/// The sum of tensors that broadcast by name, from the left.
+template <operand X, operand... Xs>
+constexpr auto add_n(const X& x, const Xs&... xs) {
+  return (x + ... + xs);
+}
+
 }  // namespace v0
 }  // namespace mtf

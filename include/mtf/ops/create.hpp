@@ -187,6 +187,31 @@ constexpr auto ones(World& world, const Dims&... dims) {
   }
 }
 
+namespace detail {
+template <class X>
+constexpr auto constant_like(const X& x, int value) {
+  if constexpr (any_poisoned<X>) {
+    return poisoned{};
+  } else {
+    const Array& array = array_of(x);
+    using T = element_of<X>;
+    using E = typename world_of<X>::engine_type;
+    return tensor_of<world_of<X>, T, dims_of<X>>(untyped::constant<E, T>(
+        static_cast<E&>(array.value->backend()), array.value->placement.shape(), static_cast<T>(value)));
+  }
+}
+}  // namespace detail
+
+/// Zeros, or ones, of the dims and the element type of x. No communication.
+template <operand X>
+constexpr auto zeros_like(const X& x) {
+  return detail::constant_like(x, 0);
+}
+template <operand X>
+constexpr auto ones_like(const X& x) {
+  return detail::constant_like(x, 1);
+}
+
 /// A tensor of shape [Dims...] of unspecified elements: stands for data in a dry run. No communication.
 template <element T, class World, dim_like... Dims>
 constexpr auto placeholder(World& world, const Dims&... dims) {

@@ -144,6 +144,13 @@ template <class E, class T>
                             placed.local(), true, name);
 }
 
+template <class E, class T>
+[[nodiscard]] constexpr SelectionArrays top_1(E& engine, const Array& x, const Name& dim) {
+  const KeptPlacement& from = x.value->placement;
+  require_indices("top_1", from.dims[from.find(dim)]);
+  return select_range<E, T>(engine, x, dim, without(from, dim).shape(), 1, 0, 1, true, "top_1");
+}
+
 }  // namespace untyped
 
 /// Elements chosen along a dim and their int32 indices in it: `auto [values, indices] = top_k<D, K>(x)`.
@@ -227,6 +234,30 @@ constexpr auto top_k(const X& x) {
 template <dim_like D, operand X, dim_like K>
 constexpr auto top_k(const X& x, const K& k) {
   return detail::top_k_checked<D, K>(detail::checked_top_k<D, K, X>{}, x, k);
+}
+
+/// The largest element along D and its index: top_k of one, without a k dim. Unlike reduce_max the gradient goes to the
+/// one chosen, where elements tie.
+template <dim_like D, operand X>
+constexpr auto top_1(const X& x) {
+  if constexpr (any_poisoned<X>) {
+    return Selected<poisoned, poisoned>{};
+  } else {
+    constexpr bool known = detail::has_dim<D, X>;
+    static_assert(known, "mtf: top_1: " MTF_RULE_MISSING_DIM);
+    if constexpr (!known) {
+      return Selected<poisoned, poisoned>{};
+    } else if constexpr (std::same_as<element_of<X>, bool>) {
+      return Selected<poisoned, poisoned>{poisoned(not_ordered<element_of<X>>{}), {}};
+    } else {
+      using World = world_of<X>;
+      using Values = tensor_of<World, element_of<X>, detail::dims_without<X, D>>;
+      using Indices = tensor_of<World, std::int32_t, detail::dims_without<X, D>>;
+      untyped::SelectionArrays arrays = untyped::top_1<typename World::engine_type, element_of<X>>(
+          detail::engine_of(x), detail::array_of(x), D::name);
+      return Selected<Values, Indices>{Values(std::move(arrays.values)), Indices(std::move(arrays.indices))};
+    }
+  }
 }
 
 }  // namespace v0
