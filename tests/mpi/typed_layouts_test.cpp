@@ -22,6 +22,9 @@ struct H : mtf::Dim<"h", 16> {};
 struct Window : mtf::Dim<"window", 3> {};
 struct Out : mtf::Dim<"out", 8> {};
 struct Pair : mtf::Dim<"pair", 2> {};
+struct WithHalo : mtf::Dim<"with_halo", 22> {};
+struct First : mtf::Dim<"first", 2> {};
+struct Rest : mtf::Dim<"rest", 6> {};
 
 template <class World, class... Dims>
 auto normal(World& world, const char* name) {
@@ -162,6 +165,34 @@ struct Noise {
   }
 };
 
+struct Blocks {
+  template <class W>
+  std::vector<Host> operator()(W& world) const {
+    const auto x = normal<W, A, B>(world, "x");
+    const auto wide = mtf::halo_exchange<A, B, WithHalo>(x, 3);
+    const auto [first, rest] = mtf::split<A>(x, First{}, Rest{});
+    const auto [even, odd] = mtf::unstack<Pair>(normal<W, Pair, B>(world, "pair"));
+    const auto pooled = mtf::average_pool<Spatial<B, Half>>(x, {.window = 2});
+    const auto turned = mtf::transpose<B, A>(x);
+    const auto n = mtf::floor_divide(integers<W, A, B>(world, "n", -9, 9), 2);
+    return results(
+        std::tuple(wide, first, rest, even, odd, pooled, turned, n, mtf::reduce_min<B>(n)),
+        weighted(wide) + weighted(first) + weighted(rest) + weighted(even * odd) + weighted(pooled) + weighted(turned),
+        x);
+  }
+};
+struct Recomputed {
+  template <class W>
+  std::vector<Host> operator()(W& world) const {
+    const auto x = normal<W, A, B>(world, "x");
+    const auto w = normal<W, B, C>(world, "w");
+    const auto y =
+        mtf::recompute([](const auto& u, const auto& v) { return mtf::swish(mtf::einsum<A, C>(u, v)); }, x, w);
+    const auto z = mtf::recompute([](const auto& u) { return mtf::softmax<B>(u, mtf::reduce_mean<B>(u)); }, x);
+    return results(std::tuple(y, z), weighted(y) + weighted(z), x, w);
+  }
+};
+
 /// Axes of any size.
 struct Grid : mtf::Mesh<mtf::Axis<"p">, mtf::Axis<"q">> {};
 
@@ -242,6 +273,12 @@ TEST_CASE("layouts as types: convolutions and pools") {
 }
 TEST_CASE("layouts as types: noise and running sums") {
   under_layouts<L<S<"a", "p">>, L<S<"b", "p">>, L<S<"b", "q", "p">>>(Noise{});
+}
+TEST_CASE("layouts as types: blocks with halos, parts, pools") {
+  under_layouts<L<S<"a", "p">>, L<S<"a", "q", "p">>, L<S<"a", "q">, S<"half", "p">>>(Blocks{});
+}
+TEST_CASE("layouts as types: functions run again") {
+  under_layouts<L<S<"a", "p">>, L<S<"b", "q">>, L<S<"a", "p">, S<"b", "q">>>(Recomputed{});
 }
 
 TEST_CASE("layouts as types: meshes as types too") {
