@@ -59,7 +59,7 @@ std::string generate(World& world, const ByteModel<World>& model, const std::str
   const mtf::inference no_graph(world);
   const ModelDims& dims = model.dims();
   // The smallest batch that the layout can split; all rows are the same.
-  const std::int64_t batch = mtf::place(world.engine().rules, mtf::DimValue{Batch::name, 1}).parts;
+  const std::int64_t batch = mtf::place(world.rules(), mtf::DimValue{Batch::name, 1}).parts;
   const std::int64_t length = dims.length.extent();
   std::string text = prompt;
   for (std::int64_t i = 0; i < options.generate; ++i) {
@@ -102,7 +102,7 @@ template <class World>
 void train(World& world, const Options& options) {
   const std::vector<unsigned char> text = read_text(options.text, world.comm());
   const ModelDims dims = model_dims(options);
-  mtf::require_none("language model", world.mesh(), ByteModel<World>::check(world.engine().rules, dims));
+  mtf::require_none("language model", world.mesh(), ByteModel<World>::check(world.rules(), dims));
   const std::size_t held_out = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - options.held_out));
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
     throw std::runtime_error(
@@ -158,7 +158,7 @@ void train(World& world, const Options& options) {
   progress.finish();
   trace.finish(world, done);
   mtf::print(world, "trained {} steps in {:.1f} s\n", done, elapsed);
-  mtf::print(world, "{}", costs_text(world.counters(), world.mesh(), world.engine().pool().peak_bytes(), world.comm()));
+  mtf::print(world, "{}", costs_text(world.counters(), world.mesh(), world.peak_bytes(), world.comm()));
   const double held_out_bits = bits_per_byte(world, model, text, held_out);
   const Compression others = world.rank() == 0 ? compress(text) : Compression{};
   mtf::print(world, "bits per byte: {:.4f} held out (gzip -9: {:.4f}, xz -9: {:.4f} over the whole file)\n",

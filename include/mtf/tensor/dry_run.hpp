@@ -115,6 +115,7 @@ class DryRun {
   [[nodiscard]] constexpr Registry& registry() { return registry_; }
   [[nodiscard]] constexpr const Registry& registry() const { return registry_; }
   [[nodiscard]] constexpr const MeshValue& mesh() const { return engine().mesh(); }
+  [[nodiscard]] constexpr const PlacementRules& rules() const { return engine().rules; }
   [[nodiscard]] constexpr std::uint64_t seed() const { return 0; }
   /// Keeps a record of every plan and collective from now on.
   constexpr void start_tracing() {

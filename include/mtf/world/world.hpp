@@ -44,6 +44,10 @@ class WorldCore {
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
   [[nodiscard]] Counters& counters() { return engine().counters(); }
   [[nodiscard]] const MeshValue& mesh() const { return engine().mesh(); }
+  /// The mesh with the rules of the layout: what `place` and `check` take.
+  [[nodiscard]] const PlacementRules& rules() const { return engine().rules; }
+  /// The largest sum of the sizes of live slices so far, in bytes.
+  [[nodiscard]] std::int64_t peak_bytes() const { return engine().pool().peak_bytes(); }
 
   [[nodiscard]] int rank() const { return engine().communicators().world().rank; }
   [[nodiscard]] int size() const { return engine().communicators().world().size; }
