@@ -142,8 +142,7 @@ std::vector<std::string> check_language_model(const LanguageModelSizes& sizes, s
                                               std::string_view layout) {
   const World world({.mesh = mesh, .layout = layout});
   std::vector<std::string> sentences;
-  for (const mtf::Violation& violation :
-       mtf::LanguageModel<World, float, Dims>::check(world.rules(), dims_of(sizes))) {
+  for (const mtf::Violation& violation : mtf::LanguageModel<World, float, Dims>::check(world.rules(), dims_of(sizes))) {
     sentences.push_back(mtf::describe(violation, world.mesh()));
   }
   return sentences;
