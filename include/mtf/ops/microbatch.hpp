@@ -123,16 +123,6 @@ MTF_NOINLINE constexpr std::int64_t batch_rows(Backend& backend, std::span<const
 
 namespace detail {
 
-template <class New, class List>
-struct WithDim;
-template <class New, class... Dims>
-struct WithDim<New, DimList<Dims...>> {
-  using type = DimList<std::conditional_t<same_name<Dims, New>, New, Dims>...>;
-};
-/// The dims of a list with that of New's name replaced by New.
-template <class New, class List>
-using with_dim = typename WithDim<New, List>::type;
-
 template <class D, class... Lists>
 struct DimOf;  // the dim of D's name in the first list that has it
 template <class D, class First, class... Lists>
@@ -144,7 +134,7 @@ struct DimOf<D, First, Lists...> {
 };
 
 template <class D, class X>
-using part_of = tensor_of<world_of<X>, element_of<X>, with_dim<D, dims_of<X>>>;
+using part_of = tensor_of<world_of<X>, element_of<X>, replace_dim<D, D, dims_of<X>>>;
 
 template <class List>
 struct OnlyDim;
@@ -265,9 +255,9 @@ auto serialize_training_step(World& world, const D& part, const F& step, unused 
             (take(std::type_identity<Os>{}, O), ...);
           }
           return std::tuple<VariableGradients,
-                            tensor_of<World, element_of<Os>, detail::with_dim<Whole, dims_of<Os>>>...>(
-              std::move(gradients),
-              tensor_of<World, element_of<Os>, detail::with_dim<Whole, dims_of<Os>>>(Array{results[O], {}})...);
+                            tensor_of<World, element_of<Os>, detail::replace_dim<Whole, Whole, dims_of<Os>>>...>(
+              std::move(gradients), tensor_of<World, element_of<Os>, detail::replace_dim<Whole, Whole, dims_of<Os>>>(
+                                        Array{results[O], {}})...);
         }(std::type_identity<Outputs>{}, std::make_index_sequence<std::tuple_size_v<Outputs>>{});
       }
     }

@@ -143,13 +143,6 @@ template <class E>
 
 namespace detail {
 
-template <class Old, class New, class List>
-struct Renamed;
-template <class Old, class New, class... Dims>
-struct Renamed<Old, New, DimList<Dims...>> {
-  using type = DimList<std::conditional_t<same_name<Dims, Old>, New, Dims>...>;
-};
-
 template <class... New>
 [[nodiscard]] constexpr ShapeValue renamed_shape(const ShapeValue& shape, DimList<New...>) {
   ShapeValue result;
@@ -216,7 +209,7 @@ constexpr auto rename(const X& x) {
           old_extent == dynamic || New::static_extent == dynamic || old_extent == New::static_extent;
       static_assert(same_extent,
                     "mtf: rename: the new dim has another extent; rename keeps the extent, reshape changes it");
-      using List = typename detail::Renamed<Old, New, dims_of<X>>::type;
+      using List = detail::replace_dim<Old, New, dims_of<X>>;
       if constexpr (!same_extent) {
         return poisoned{};
       } else if constexpr (!reshapable<world_of<X>, dims_of<X>, List>) {

@@ -123,6 +123,16 @@ namespace detail {
 /// The DimList of the dims of X but those with the names of Ds, in order.
 template <class X, class... Ds>
 using dims_without = select_dims<remaining(dims_of<X>::shape(), static_shape<Ds...>()), dims_of<X>>;
+
+template <class Old, class New, class List>
+struct ReplaceDim;
+template <class Old, class New, class... Dims>
+struct ReplaceDim<Old, New, DimList<Dims...>> {
+  using type = DimList<std::conditional_t<same_name<Dims, Old>, New, Dims>...>;
+};
+/// The dims of a list with New in the place of that of Old's name.
+template <class Old, class New, class List>
+using replace_dim = typename ReplaceDim<Old, New, List>::type;
 }  // namespace detail
 
 template <class... Xs>
