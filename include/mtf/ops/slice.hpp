@@ -128,7 +128,7 @@ constexpr auto slice(const X& x, std::int64_t begin, const New& dim, std::int64_
         fits,
         "mtf: slice: the slice is longer than the dim it is taken from; pad the operand first, or take a shorter one");
     if constexpr (known && fits) {
-      using List = typename detail::Renamed<D, New, dims_of<X>>::type;
+      using List = detail::replace_dim<D, New, dims_of<X>>;
       if constexpr (detail::placeable_as<List, X>) {
         return detail::move_named<List>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue&) {
           return untyped::slice<E, element_of<X>>(engine, array, D::name, begin, stride, {New::name, dim.extent()});
@@ -179,7 +179,7 @@ constexpr auto pad(const X& x, std::int64_t before, std::int64_t after, const Ne
     constexpr bool fits = New::static_extent == dynamic || detail::known_extent<D, X> <= New::static_extent;
     static_assert(fits, "mtf: pad: the padded dim is shorter than the dim itself; slice makes a dim shorter");
     if constexpr (known && fits) {
-      using List = typename detail::Renamed<D, New, dims_of<X>>::type;
+      using List = detail::replace_dim<D, New, dims_of<X>>;
       if constexpr (detail::placeable_as<List, X>) {
         return detail::move_named<List>(x, [&]<class E>(E& engine, const Array& array, const ShapeValue&) {
           return untyped::pad<E, element_of<X>>(engine, array, D::name, before, after, {New::name, dim.extent()});
@@ -227,7 +227,7 @@ constexpr auto split(const X& x, const New&... dims) {
                   "mtf: split: the extents of the parts do not add up to that of the dim; slice takes a part and "
                   "leaves the rest");
     if constexpr (known && adds_up) {
-      if constexpr ((detail::placeable_as<typename detail::Renamed<D, New, dims_of<X>>::type, X> && ...)) {
+      if constexpr ((detail::placeable_as<detail::replace_dim<D, New, dims_of<X>>, X> && ...)) {
         using E = typename world_of<X>::engine_type;
         const Array& array = detail::array_of(x);
         const std::array<DimValue, sizeof...(New)> parts{DimValue{New::name, dims.extent()}...};
@@ -235,10 +235,10 @@ constexpr auto split(const X& x, const New&... dims) {
             untyped::split<E, element_of<X>>(static_cast<E&>(array.value->backend()), array, D::name, parts);
         return [&]<std::size_t... I>(std::index_sequence<I...>) {
           return std::tuple(
-              tensor_of<world_of<X>, element_of<X>, typename detail::Renamed<D, New, dims_of<X>>::type>(results[I])...);
+              tensor_of<world_of<X>, element_of<X>, detail::replace_dim<D, New, dims_of<X>>>(results[I])...);
         }(std::index_sequence_for<New...>{});
       } else {
-        (detail::require_placeable<typename detail::Renamed<D, New, dims_of<X>>::type, X>(), ...);
+        (detail::require_placeable<detail::replace_dim<D, New, dims_of<X>>, X>(), ...);
         return std::array<poisoned, sizeof...(New)>{};
       }
     } else {
