@@ -81,7 +81,7 @@ struct Joined {
   template <class New, class X, class... Xs>
   static constexpr bool adds_up = can_add_up({known_extent<First, X>, known_extent<Rest, Xs>...}, New::static_extent);
   template <class New, class X>
-  using result = typename Renamed<First, New, dims_of<X>>::type;
+  using result = replace_dim<First, New, dims_of<X>>;
   static constexpr std::array<Name, 1 + sizeof...(Rest)> names{First::name, Rest::name...};
 };
 template <class Indices, class... D>

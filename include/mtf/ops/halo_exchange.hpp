@@ -92,7 +92,7 @@ constexpr auto halo_named(const char* name, const X& x, std::int64_t halo, WrapO
   if constexpr (any_poisoned<X> || !legal) {
     return poisoned{};
   } else {
-    using List = typename Renamed<BlockSize, New, dims_of<X>>::type;
+    using List = replace_dim<BlockSize, New, dims_of<X>>;
     if constexpr (!placeable_as<List, X>) {
       return poisoned(not_placeable_as<List, X>{});
     } else {
