@@ -193,9 +193,9 @@ TEST_CASE("a trace of nothing is a file of names, and of long texts one of piece
   world.start_tracing();
   run_step(world);
   world.stop_tracing();
-  const std::int64_t limit = std::exchange(mtf::mpi_count_limit, 1000);
+  const std::int64_t limit = std::exchange(mtf::detail::mpi_count_limit, 1000);
   mtf::write_chrome_trace(shared.path, world);
-  mtf::mpi_count_limit = limit;
+  mtf::detail::mpi_count_limit = limit;
   MPI_Barrier(MPI_COMM_WORLD);
   check_events(read(shared.path), world.records(), world);
 }

@@ -338,7 +338,7 @@ TEST_CASE("a sum that meets a dim split over its own axis is completed") {
 }
 
 TEST_CASE("MPI: collectives in many pieces give the same") {
-  const std::int64_t limit = mtf::mpi_count_limit;
+  const std::int64_t limit = mtf::detail::mpi_count_limit;
   for_worlds("k:cols;v:cols;a:rows", [&](World& w, World& alone) {
     const auto run = [](World& world) {
       const auto sum = mtf::einsum<C, B>(normal(world, 1, c, k), normal(world, 2, k, b));
@@ -348,9 +348,9 @@ TEST_CASE("MPI: collectives in many pieces give the same") {
                                host(mtf::reduce_max<K>(normal(world, 5, a, k)))};
     };
     const std::vector<Host> expected = run(alone);
-    mtf::mpi_count_limit = 5;
+    mtf::detail::mpi_count_limit = 5;
     const std::vector<Host> results = run(w);
-    mtf::mpi_count_limit = limit;
+    mtf::detail::mpi_count_limit = limit;
     for (std::size_t i = 0; i < results.size(); ++i)
       check_close(results[i], expected[i], 1e-12, "result " + std::to_string(i));
   });

@@ -18,11 +18,11 @@ using mtf::Combine;
 
 /// Lowers the largest count of one MPI call while it lives.
 struct Limit {
-  explicit Limit(std::int64_t limit) { mtf::mpi_count_limit = limit; }
+  explicit Limit(std::int64_t limit) { mtf::detail::mpi_count_limit = limit; }
   Limit(const Limit&) = delete;
   Limit& operator=(const Limit&) = delete;
-  ~Limit() { mtf::mpi_count_limit = before; }
-  std::int64_t before = mtf::mpi_count_limit;
+  ~Limit() { mtf::detail::mpi_count_limit = before; }
+  std::int64_t before = mtf::detail::mpi_count_limit;
 };
 
 /// What the member `rank` of a group has at i; every rank can tell what the others have.
@@ -140,7 +140,7 @@ void check_all_reduce(const mtf::Group& group, std::int64_t count, Combine how) 
   if (group.size == 1) {
     CHECK(calls == 0);
   } else if (group.equal_sums) {
-    CHECK(calls == (count + mtf::mpi_count_limit - 1) / mtf::mpi_count_limit);
+    CHECK(calls == (count + mtf::detail::mpi_count_limit - 1) / mtf::detail::mpi_count_limit);
   }
 }
 

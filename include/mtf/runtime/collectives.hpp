@@ -23,10 +23,10 @@ struct Group {
   bool equal_sums = true;  ///< MPI_Allreduce gave every member the same bits when the group was made
 };
 
+namespace detail {
+
 /// Largest count handed to one MPI call; more is cut into chunks. Tests lower it.
 inline std::int64_t mpi_count_limit = INT_MAX / 2;
-
-namespace detail {
 
 /// NaN must survive max and min, which MPI's own operations do not promise.
 template <class T, bool Max>
@@ -175,8 +175,8 @@ inline int all_reduce(const Group& group, void* data, std::int64_t count, Elemen
     return calls;
   }
   int calls = 0;
-  for (std::int64_t done = 0; done < count; done += mpi_count_limit, ++calls) {
-    const auto chunk = static_cast<int>(std::min(mpi_count_limit, count - done));
+  for (std::int64_t done = 0; done < count; done += detail::mpi_count_limit, ++calls) {
+    const auto chunk = static_cast<int>(std::min(detail::mpi_count_limit, count - done));
     detail::check(MPI_Allreduce(MPI_IN_PLACE, detail::at(data, done * width), chunk, detail::datatype_of(type),
                                 detail::Operations::of(combine, type), group.comm),
                   "MPI_Allreduce", group);
@@ -191,7 +191,7 @@ inline int reduce_scatter(const Group& group, const void* in, void* out, std::in
     return reduce_scatter_bfloat16(group, in, out, out_count);
   const std::int64_t width = bytes_of(type);
   const MPI_Op operation = detail::Operations::of(combine, type);
-  if (out_count <= mpi_count_limit) {
+  if (out_count <= detail::mpi_count_limit) {
     detail::check(MPI_Reduce_scatter_block(in, out, static_cast<int>(out_count), detail::datatype_of(type), operation,
                                            group.comm),
                   "MPI_Reduce_scatter_block", group);
@@ -199,8 +199,8 @@ inline int reduce_scatter(const Group& group, const void* in, void* out, std::in
   }
   int calls = 0;
   for (int root = 0; root < group.size; ++root) {
-    for (std::int64_t done = 0; done < out_count; done += mpi_count_limit, ++calls) {
-      const auto chunk = static_cast<int>(std::min(mpi_count_limit, out_count - done));
+    for (std::int64_t done = 0; done < out_count; done += detail::mpi_count_limit, ++calls) {
+      const auto chunk = static_cast<int>(std::min(detail::mpi_count_limit, out_count - done));
       detail::check(MPI_Reduce(detail::at(in, (root * out_count + done) * width), detail::at(out, done * width), chunk,
                                detail::datatype_of(type), operation, root, group.comm),
                     "MPI_Reduce", group);
@@ -261,8 +261,8 @@ inline int exchange(const Group& group, const void* in, void* out, std::span<con
     std::int64_t offset = 0;
     for (int member = 0; member < group.size; ++member) {
       const std::int64_t count = counts[static_cast<std::size_t>(member)];
-      for (std::int64_t done = 0; done < count; done += mpi_count_limit) {
-        start(member, offset + done, static_cast<int>(std::min(mpi_count_limit, count - done)));
+      for (std::int64_t done = 0; done < count; done += detail::mpi_count_limit) {
+        start(member, offset + done, static_cast<int>(std::min(detail::mpi_count_limit, count - done)));
       }
       offset += count;
     }
