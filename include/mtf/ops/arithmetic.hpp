@@ -133,9 +133,8 @@ constexpr poisoned minus_from(Reason, C, const X&) {
 }
 }  // namespace detail
 
-/// x + y, x - y, x * y, and for float and double x / y: element-wise on tensors that broadcast by name (see
-/// `broadcast_shape`). Sums and differences of tensors pending over the same axes stay pending. No communication
-/// otherwise.
+/// x + y element by element, of tensors that broadcast by name (see `broadcast_shape`). A sum of tensors pending over
+/// the same axes stays pending. No communication otherwise. Gradients: g, summed to the operands' dims.
 template <operand X, operand Y>
 constexpr auto operator+(const X& x, const Y& y) {
   static_assert(detail::counts<X> && detail::counts<Y>, "mtf: " MTF_RULE_SUM_OF_BOOL);
@@ -153,8 +152,8 @@ template <operand X, operand Y>
 constexpr auto operator*(const X& x, const Y& y) {
   return detail::map_checked(detail::checked<X, Y>{}, "multiply", functions::Multiply{}, x, y);
 }
-/// x / y element by element, broadcasting; completes pending operands. Gradients: g / y and -g x / y^2. Integers are
-/// rounded towards zero and must not be divided by 0, as in C++: floor_divide takes any.
+/// x / y of floating-point elements, broadcasting; completes pending operands. Gradients: g / y and -g x / y^2. For
+/// integers there is floor_divide.
 template <operand X, operand Y>
 constexpr auto operator/(const X& x, const Y& y) {
   if constexpr (any_poisoned<X, Y>) {
