@@ -81,7 +81,10 @@ def main():
     parser.add_argument("--mpi", default="auto", help="mtf's option mpi_implementation")
     parser.add_argument("--mpicxx", default="", help="the MPI compiler that CMake is to ask")
     parser.add_argument("--pkg-config-path", default="", help="where the build folder looked besides the usual places")
+    parser.add_argument("--cxxflags", help="what a program needs to link with the library as it was built: sanitizers")
     options = parser.parse_args()
+    if options.cxxflags:
+        os.environ["CXXFLAGS"] = options.cxxflags  # make, CMake and Meson read it
 
     with tempfile.TemporaryDirectory(prefix="mtf-consumer-") as scratch:
         work = Path(scratch)
