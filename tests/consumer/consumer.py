@@ -26,6 +26,8 @@ def run(command, **options):
 
 def install(options, work):
     """Installs below a folder and returns what is the prefix there, as if mtf had been configured for it."""
+    if options.cxxflags:
+        os.environ["CXXFLAGS"] = options.cxxflags  # make and CMake read it
     run([*options.meson.split(), "install", "-C", options.build, "--no-rebuild", "--quiet", "--destdir", work / "root"])
     prefix = work / "root" / options.prefix.relative_to(options.prefix.anchor)
     for pc in prefix.glob("**/pkgconfig/mtf*.pc"):
@@ -81,10 +83,8 @@ def main():
     parser.add_argument("--mpi", default="auto", help="mtf's option mpi_implementation")
     parser.add_argument("--mpicxx", default="", help="the MPI compiler that CMake is to ask")
     parser.add_argument("--pkg-config-path", default="", help="where the build folder looked besides the usual places")
-    parser.add_argument("--cxxflags", help="what a program needs to link with the library as it was built: sanitizers")
+    parser.add_argument("--cxxflags", help="what a program needs to link with the installed library: sanitizers")
     options = parser.parse_args()
-    if options.cxxflags:
-        os.environ["CXXFLAGS"] = options.cxxflags  # make, CMake and Meson read it
 
     with tempfile.TemporaryDirectory(prefix="mtf-consumer-") as scratch:
         work = Path(scratch)
