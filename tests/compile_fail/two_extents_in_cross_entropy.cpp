@@ -1,5 +1,9 @@
 // Targets with another number of rows than the logits.
-// FIRST-ERROR: mtf: cross_entropy: one dim name has two extents in one operation
+// EXPECT-ERROR: unequal_extents<
+// EXPECT-ERROR: Less
+// EXPECT-ERROR: 32
+// EXPECT-ERROR: 64
+// FIRST-ERROR: mtf: one dim name has two extents in one operation
 // MAX-LINES: 12
 #include <mtf/mtf.hpp>
 

@@ -81,55 +81,14 @@ struct Quotient {
 /// What a kernel takes as the number in arithmetic with elements of type T.
 template <class T>
 using number_for = std::conditional_t<floating<T>, double, T>;
-
-template <class X, class C>
-constexpr auto times(Checked, const X& x, C c) {
-  using T = element_of<X>;
+/// The number as that; `number_as` says when it is none.
+template <class T, class C>
+[[nodiscard]] constexpr number_for<T> number_of(const char* name, C c) {
   if constexpr (floating<T>) {
-    return map_named("scale", Scale{static_cast<double>(c)}, x);
+    return static_cast<double>(c);
   } else {
-    return map_named("scale", Scale{number_as<T>("scale", c)}, x);
+    return number_as<T>(name, c);
   }
-}
-template <class X, class C>
-constexpr auto plus(Checked, const X& x, C c) {
-  if constexpr (floating<element_of<X>>) {
-    return map_named("add", functions::AddScalar{static_cast<double>(c)}, x);
-  } else {
-    return map_right(Checked{}, "add", functions::Add{}, x, c);
-  }
-}
-template <class X, class C>
-constexpr auto minus(Checked, const X& x, C c) {
-  if constexpr (floating<element_of<X>>) {
-    return plus(Checked{}, x, -static_cast<double>(c));
-  } else {
-    return map_right(Checked{}, "subtract", functions::Subtract{}, x, c);
-  }
-}
-template <class X, class C>
-constexpr auto minus_from(Checked, C c, const X& x) {
-  if constexpr (floating<element_of<X>>) {
-    return plus(Checked{}, times(Checked{}, x, -1), c);
-  } else {
-    return map_left(Checked{}, "subtract", functions::Subtract{}, c, x);
-  }
-}
-template <class Reason, class X, class C>
-constexpr poisoned times(Reason, const X&, C) {
-  return {};
-}
-template <class Reason, class X, class C>
-constexpr poisoned plus(Reason, const X&, C) {
-  return {};
-}
-template <class Reason, class X, class C>
-constexpr poisoned minus(Reason, const X&, C) {
-  return {};
-}
-template <class Reason, class X, class C>
-constexpr poisoned minus_from(Reason, C, const X&) {
-  return {};
 }
 }  // namespace detail
 
@@ -170,7 +129,12 @@ constexpr auto operator/(const X& x, const Y& y) {
 template <operand X, scalar C>
 constexpr auto operator*(const X& x, C c) {
   static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
-  return detail::times(detail::fitting<X, C>{}, x, c);
+  using Fit = detail::fitting<X, C>;
+  if constexpr (!std::same_as<Fit, detail::Checked>) {
+    return poisoned(Fit{});
+  } else {
+    return detail::map_named("scale", detail::Scale{detail::number_of<element_of<X>>("scale", c)}, x);
+  }
 }
 template <operand X, scalar C>
 constexpr auto operator*(C c, const X& x) {
@@ -196,7 +160,12 @@ constexpr auto operator/(C c, const X& x) {
 template <operand X, scalar C>
 constexpr auto operator+(const X& x, C c) {
   static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
-  return detail::plus(detail::fitting<X, C>{}, x, c);
+  using Fit = detail::fitting<X, C>;
+  if constexpr (std::same_as<Fit, detail::Checked> && floating<element_of<X>>) {
+    return detail::map_named("add", functions::AddScalar{static_cast<double>(c)}, x);
+  } else {
+    return detail::map_right(Fit{}, "add", functions::Add{}, x, c);
+  }
 }
 template <operand X, scalar C>
 constexpr auto operator+(C c, const X& x) {
@@ -205,12 +174,22 @@ constexpr auto operator+(C c, const X& x) {
 template <operand X, scalar C>
 constexpr auto operator-(const X& x, C c) {
   static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
-  return detail::minus(detail::fitting<X, C>{}, x, c);
+  using Fit = detail::fitting<X, C>;
+  if constexpr (std::same_as<Fit, detail::Checked> && floating<element_of<X>>) {
+    return x + -static_cast<double>(c);
+  } else {
+    return detail::map_right(Fit{}, "subtract", functions::Subtract{}, x, c);
+  }
 }
 template <operand X, scalar C>
 constexpr auto operator-(C c, const X& x) {
   static_assert(detail::counts<X>, "mtf: " MTF_RULE_SUM_OF_BOOL);
-  return detail::minus_from(detail::fitting<X, C>{}, c, x);
+  using Fit = detail::fitting<X, C>;
+  if constexpr (std::same_as<Fit, detail::Checked> && floating<element_of<X>>) {
+    return x * -1 + c;
+  } else {
+    return detail::map_left(Fit{}, "subtract", functions::Subtract{}, c, x);
+  }
 }
 /// -x. A sum stays pending.
 template <operand X>

@@ -74,16 +74,13 @@ template <class E, class T, class Id>
   const KeptPlacement& whole = logits.value->placement;
   const int vocabulary = whole.find(dim);
   const KeptPlacement& rows = place_without(engine, whole, dim);
-  require_legal(engine, name, whole.shape());
-  const ShapeValue of_targets = targets.value->placement.shape();
-  bool fits = of_targets.size() == rows.rank();
-  for (const DimValue& dim_of_targets : of_targets) {
-    const int position = rows.find(dim_of_targets.name);
-    fits = fits && position >= 0 && rows.dims[position].extent == dim_of_targets.extent;
-  }
-  if (!fits) {
-    raise(name, "targets have dims " + describe(of_targets) + ", logits " + describe(whole.shape()) +
-                    "; the targets need the logits' dims, with their extents, without the vocabulary");
+  UnionValue all;
+  add_dims(all, whole.shape());
+  add_dims(all, targets.value->placement.shape());
+  require_legal(engine, name, all, false);
+  if (!includes(rows.shape(), targets.value->placement.shape()) || targets.value->placement.rank() != rows.rank()) {
+    raise(name, "targets have dims " + describe(targets.value->placement.shape()) + ", logits " +
+                    describe(whole.shape()) + "; the targets need the logits' dims without the vocabulary");
   }
   complete(*logits.value, name);
   complete(*targets.value, name);
@@ -142,11 +139,9 @@ constexpr auto cross_entropy(const Logits& logits, const Targets& targets, const
       constexpr bool same_rows =
           includes(Rows::shape(), dims_of<Targets>::shape()) && Rows::size == dims_of<Targets>::size;
       static_assert(same_rows, "mtf: cross_entropy: the targets need the logits' dims without the vocabulary");
-      constexpr bool same_extents =
-          detail::Unpack<concatenate<Rows, dims_of<Targets>>>::template uniteable<world_of<Logits>>;
-      static_assert(same_extents || !same_rows, "mtf: cross_entropy: " MTF_RULE_UNEQUAL_EXTENTS);
-      if constexpr (!same_extents) {
-        return poisoned{};
+      using All = detail::Unpack<concatenate<dims_of<Logits>, dims_of<Targets>>>;
+      if constexpr (!All::template uniteable<world_of<Logits>>) {
+        return poisoned(typename All::template not_uniteable<world_of<Logits>>{});
       } else if constexpr (same_rows && std::same_as<element_of<Logits>, bfloat16>) {
         return cross_entropy<Vocabulary>(cast<float>(logits), targets, options);
       } else if constexpr (same_rows) {
