@@ -139,7 +139,7 @@ void check_all_reduce(const mtf::Group& group, std::int64_t count, Combine how) 
   CHECK(right);
   if (group.size == 1) {
     CHECK(calls == 0);
-  } else if (group.equal_sums) {
+  } else if (!mtf::collectives::sums_in_order(group, type_of<T>(), how)) {
     CHECK(calls == (count + mtf::detail::mpi_count_limit - 1) / mtf::detail::mpi_count_limit);
   }
 }

@@ -1,4 +1,4 @@
-// Contraction: matrix products by BLAS where the plan found them, else a loop nest with a unit-stride inner loop.
+// Contraction: matrix products by BLAS where the plan found them, else a loop nest.
 #pragma once
 
 #include <type_traits>
@@ -6,6 +6,7 @@
 #include <cblas.h>
 
 #include <mtf/kernels/launch.hpp>
+#include <mtf/kernels/sum.hpp>
 #include <mtf/plan/contraction.hpp>
 
 namespace mtf {
@@ -57,7 +58,7 @@ void multiply(const ContractionPlan& p, T* c, const T* a, const T* b, bool accum
   }
 }
 
-/// The product by loops, rows of c innermost: for integers, and for strides that no BLAS takes.
+/// The product by loops, rows of c innermost: for integers.
 template <class T>
 MTF_FUNCTION void multiply_loops(const ContractionPlan& p, T* c, const T* a, const T* b, bool accumulates) {
   for (std::int64_t i = 0; i < p.m; ++i) {
@@ -69,6 +70,40 @@ MTF_FUNCTION void multiply_loops(const ContractionPlan& p, T* c, const T* a, con
       const T factor = a[i * p.a_m + l * p.a_k];
       const T* from = b + l * p.b_k;
       for (std::int64_t j = 0; j < p.n; ++j) row[j * p.c_n] = static_cast<T>(row[j * p.c_n] + factor * from[j * p.b_n]);
+    }
+  }
+}
+
+/// The products by loops, and their sum over `summed`: of floating-point numbers, for strides that no BLAS takes and
+/// where there is none. Four products meet before they go to a wider sum (see sum.hpp).
+template <class T>
+MTF_FUNCTION void multiply_and_sum(const ContractionPlan& p, const Outer<3>& summed, T* c, const T* a, const T* b) {
+  constexpr int width = 16;
+  for (std::int64_t i = 0; i < p.m; ++i) {
+    for (std::int64_t begin = 0; begin < p.n; begin += width) {
+      const std::int64_t count = p.n - begin < width ? p.n - begin : width;
+      T* to = c + i * p.c_m + begin * p.c_n;
+      Sums<T, width> sums;
+      for (std::int64_t j = 0; j < count; ++j) sums.set(j, p.accumulates ? to[j * p.c_n] : T(0));
+      for (std::int64_t s = 0; s < summed.size * summed.inner; ++s) {
+        std::int64_t by[3];
+        summed.offsets(s / summed.inner, by);
+        for (int o = 0; o < 3; ++o) by[o] += s % summed.inner * summed.inner_strides[o];
+        const T* x = a + by[1] + i * p.a_m;
+        const T* y = b + by[2] + begin * p.b_n;
+        std::int64_t l = 0;
+        for (; l + 4 <= p.k; l += 4, x += 4 * p.a_k, y += 4 * p.b_k) {
+          const T x0 = x[0], x1 = x[p.a_k], x2 = x[2 * p.a_k], x3 = x[3 * p.a_k];
+          for (std::int64_t j = 0; j < count; ++j) {
+            const T* z = y + j * p.b_n;
+            sums.add(j, (x0 * z[0] + x1 * z[p.b_k]) + (x2 * z[2 * p.b_k] + x3 * z[3 * p.b_k]));
+          }
+        }
+        for (; l < p.k; ++l, x += p.a_k, y += p.b_k) {
+          for (std::int64_t j = 0; j < count; ++j) sums.add(j, *x * y[j * p.b_n]);
+        }
+      }
+      for (std::int64_t j = 0; j < count; ++j) to[j * p.c_n] = sums.result(j);
     }
   }
 }
@@ -85,6 +120,13 @@ struct ContractKernel {
     std::int64_t at[3];
     batch.offsets(block / batch.inner, at);
     for (int o = 0; o < 3; ++o) at[o] += block % batch.inner * batch.inner_strides[o];
+    if constexpr (!Blas && std::is_floating_point_v<T>) {
+      multiply_and_sum(plan, summed, c + at[0], a + at[1], b + at[2]);
+    } else {
+      loop(at);
+    }
+  }
+  MTF_FUNCTION void loop(const std::int64_t (&at)[3]) const {
     for (std::int64_t s = 0; s < summed.size * summed.inner; ++s) {
       std::int64_t by[3];
       summed.offsets(s / summed.inner, by);

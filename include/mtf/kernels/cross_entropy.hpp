@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <mtf/kernels/launch.hpp>
+#include <mtf/kernels/sum.hpp>
 #include <mtf/plan/cross_entropy.hpp>
 
 namespace mtf {
@@ -27,8 +28,9 @@ struct TargetLogitKernel {
     const T* row = logits + offset[1];
     T sum = 0;
     if (plan.off != 0) {
-      for (std::int64_t v = 0; v < plan.length; ++v) sum += row[v * plan.stride];
-      sum *= static_cast<T>(plan.off);
+      RunSum<T> all;
+      all.add(row, plan.length, plan.stride);
+      sum = all.result() * static_cast<T>(plan.off);
     }
     if (target >= 0 && target < plan.length) sum += static_cast<T>(plan.on - plan.off) * row[target * plan.stride];
     out[offset[0]] = sum;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/kernels/launch.hpp>
+#include <mtf/kernels/sum.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -35,6 +36,7 @@ struct ReduceKernel {
   const T* in;
 
   static constexpr std::int64_t width = Columns ? 128 : 16;
+  static constexpr bool sums_of_fractions = How == Combine::sum && std::is_floating_point_v<C>;
 
   MTF_FUNCTION void operator()(std::int64_t block) const {
     std::int64_t offset[2];
@@ -50,6 +52,19 @@ struct ReduceKernel {
   }
 
   MTF_FUNCTION void columns(O* to, const T* from, std::int64_t count) const {
+    if constexpr (sums_of_fractions) {
+      ColumnSums<T, static_cast<int>(width)> sums(count, 1);
+      for (std::int64_t r = 0; r < reduced.size; ++r) {
+        std::int64_t offset[2];
+        reduced.offsets(r, offset);
+        for (std::int64_t j = 0; j < reduced.inner; ++j) sums.add(from + offset[1] + j * reduced.inner_strides[1]);
+      }
+      sums.write(to, 1);
+    } else {
+      combine_columns(to, from, count);
+    }
+  }
+  MTF_FUNCTION void combine_columns(O* to, const T* from, std::int64_t count) const {
     C sums[static_cast<unsigned>(width)];
     bool first = true;
     for (std::int64_t r = 0; r < reduced.size; ++r) {
@@ -68,8 +83,21 @@ struct ReduceKernel {
     for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<O>(sums[i]);
   }
 
-  /// Several partial results break the chain of dependent additions; they also round less than one sum.
   MTF_FUNCTION C row(const T* from) const {
+    if constexpr (sums_of_fractions) {
+      RunSum<T> sum;
+      for (std::int64_t r = 0; r < reduced.size; ++r) {
+        std::int64_t offset[2];
+        reduced.offsets(r, offset);
+        sum.add(from + offset[1], reduced.inner, reduced.inner_strides[1]);
+      }
+      return sum.result();
+    } else {
+      return combine_row(from);
+    }
+  }
+  /// Several partial results break the chain of dependent operations.
+  MTF_FUNCTION C combine_row(const T* from) const {
     C result = from[0];
     bool first = true;
     const std::int64_t stride = reduced.inner_strides[1];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/kernels/launch.hpp>
+#include <mtf/kernels/sum.hpp>
 #include <mtf/plan/selection.hpp>
 
 namespace mtf {
@@ -26,6 +27,18 @@ struct CumulativeSumKernel {
     outer.offsets(block / chunks, offset);
     const std::int64_t begin = block % chunks * width;
     const std::int64_t count = begin + width < outer.inner ? width : outer.inner - begin;
+    if constexpr (std::is_floating_point_v<T>) {
+      const bool unit = outer.inner_strides[0] == 1 && outer.inner_strides[1] == 1;
+      const Slices slices{
+          out + offset[0] + begin * outer.inner_strides[0], in + offset[1] + begin * outer.inner_strides[1],
+          plan.first_part == plan.end_part ? nullptr : totals + offset[2] + begin * outer.inner_strides[2], count};
+      if (plan.exclusive) {
+        unit ? sum<true, true>(slices) : sum<true, false>(slices);
+      } else {
+        unit ? sum<false, true>(slices) : sum<false, false>(slices);
+      }
+      return;
+    }
     T sums[static_cast<unsigned>(width)];
     for (std::int64_t i = 0; i < count; ++i) sums[i] = T(0);
     for (std::int64_t part = plan.first_part; part < plan.end_part; ++part) {
@@ -40,6 +53,56 @@ struct CumulativeSumKernel {
         const T before = sums[i];
         sums[i] += from[i * outer.inner_strides[1]];
         to[i * outer.inner_strides[0]] = plan.exclusive ? before : sums[i];
+      }
+    }
+  }
+
+ private:
+  struct Slices {
+    T* to;
+    const T* from;
+    const T* totals;
+    std::int64_t count;
+  };
+  /// Floating point, four steps at a time: their sums as a tree, those of the steps before wider than T (see sum.hpp).
+  /// What is added to is one number, and rounding keeps order: sums of numbers of one sign do not turn back.
+  template <bool Exclusive, bool Unit>
+  MTF_FUNCTION void sum(const Slices& slices) const {
+    const std::int64_t count = slices.count;
+    const std::int64_t to_stride = Unit ? 1 : outer.inner_strides[0];
+    const std::int64_t from_stride = Unit ? 1 : outer.inner_strides[1];
+    Sums<T, static_cast<int>(width)> sums;
+    for (std::int64_t i = 0; i < count; ++i) sums.set(i, T(0));
+    for (std::int64_t part = plan.first_part; part < plan.end_part; ++part) {
+      const T* total = slices.totals + part * plan.part_stride;
+      for (std::int64_t i = 0; i < count; ++i) sums.add(i, total[i * outer.inner_strides[2]]);
+    }
+    const std::int64_t first = plan.reverse ? (plan.length - 1) * plan.stride : 0;
+    const std::int64_t stride = plan.reverse ? -plan.stride : plan.stride;
+    T* to = slices.to + first;
+    const T* from = slices.from + first;
+    std::int64_t left = plan.length;
+    for (; left >= 4; left -= 4, from += 4 * stride, to += 4 * stride) {
+      MTF_INDEPENDENT_ITERATIONS
+      for (std::int64_t i = 0; i < count; ++i) {
+        const T* x = from + i * from_stride;
+        T* y = to + i * to_stride;
+        const T one = x[0];
+        const T two = one + x[stride];
+        const T three = two + x[2 * stride];
+        const T four = two + (x[2 * stride] + x[3 * stride]);
+        y[0] = Exclusive ? sums.result(i) : sums.with(i, one);
+        y[stride] = sums.with(i, Exclusive ? one : two);
+        y[2 * stride] = sums.with(i, Exclusive ? two : three);
+        y[3 * stride] = sums.with(i, Exclusive ? three : four);
+        sums.add(i, four);
+      }
+    }
+    for (; left > 0; --left, from += stride, to += stride) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const T x = from[i * from_stride];
+        to[i * to_stride] = Exclusive ? sums.result(i) : sums.with(i, x);
+        sums.add(i, x);
       }
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mtf/kernels/launch.hpp>
+#include <mtf/kernels/sum.hpp>
 #include <mtf/plan/window.hpp>
 
 namespace mtf {
@@ -172,17 +173,24 @@ struct PoolGradientKernel {
     bool slides_inside = false;
     for (int s = 0; s < plan.sliding.count; ++s) slides_inside = slides_inside || plan.sliding.items[s].dim == last;
     if (!slides_inside) {
-      run(at, in, out, inner.extent, inner);
+      for (std::int64_t begin = 0; begin < inner.extent; begin += width) {
+        const std::int64_t rest = inner.extent - begin;
+        run(at, in + begin * inner.strides[0], out + begin * inner.strides[1], rest < width ? rest : width, inner);
+      }
     } else {
       for (at[last] = 0; at[last] < inner.extent; ++at[last])
         run(at, in + at[last] * inner.strides[0], out + at[last] * inner.strides[1], 1, inner);
     }
   }
 
-  /// `count` elements that the same windows see.
+  static constexpr int width = 64;
+
+  /// `count` elements, at most `width`, that the same windows see.
   MTF_FUNCTION void run(const std::int64_t* at, std::int64_t in, std::int64_t out, std::int64_t count,
                         const LoopDim& inner) const {
     for (std::int64_t i = 0; i < count; ++i) dx[in + i * inner.strides[0]] = T(0);
+    Sums<T, width> sums;  // large windows in small steps: many of them see an element
+    for (std::int64_t i = 0; i < count; ++i) sums.set(i, T(0));
     std::int64_t first[static_cast<unsigned>(max_windows)]{};
     std::int64_t end[static_cast<unsigned>(max_windows)]{};
     std::int64_t now[static_cast<unsigned>(max_windows)]{};
@@ -199,18 +207,19 @@ struct PoolGradientKernel {
       std::int64_t from = out;
       for (int s = 0; s < plan.sliding.count; ++s) from += now[s] * plan.sliding.items[s].stride;
       for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t a = in + i * inner.strides[0];
+        [[maybe_unused]] const std::int64_t a = in + i * inner.strides[0];
         const std::int64_t b = from + i * inner.strides[1];
         if constexpr (Ties) {
-          dx[a] += x[a] == y[b] ? dy[b] : T(0);
+          sums.add(i, x[a] == y[b] ? dy[b] : T(0));
         } else {
-          dx[a] += dy[b] * static_cast<T>(plan.factor);
+          sums.add(i, dy[b] * static_cast<T>(plan.factor));
         }
       }
       int s = plan.sliding.count - 1;
       for (; s >= 0 && ++now[s] == end[s]; --s) now[s] = first[s];
-      if (s < 0) return;
+      if (s < 0) break;
     }
+    for (std::int64_t i = 0; i < count; ++i) dx[in + i * inner.strides[0]] = sums.result(i);
   }
 };
 template <class Space, class T>

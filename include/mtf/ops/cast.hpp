@@ -13,7 +13,24 @@ class CastGradient final : public Operation {
  public:
   constexpr ~CastGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
-    if (sink.wants(0)) sink.add(0, convert<E, From, To>(static_cast<E&>(gradient->backend()), gradient));
+    if (sink.wants(0)) sink.add(0, back(static_cast<E&>(gradient->backend()), gradient));
+  }
+
+ private:
+  /// The gradient of bfloat16 is not rounded yet: others may be added, and it may be a variable's.
+  static constexpr Ref<Value> back(E& engine, const Ref<Value>& gradient) {
+    if constexpr (std::same_as<From, bfloat16>) {
+      complete(*gradient, "cast");
+      if constexpr (std::same_as<To, float>) {
+        if (is_sole_owner(gradient)) return mtf::detail::as_wide(gradient);
+      }
+      Ref<Value> result = make_wide(engine, gradient->placement);
+      engine.run(plan_map(engine, gradient->placement, gradient->placement), mtf::detail::Convert<float>{},
+                 out<float>(result), in<To>(gradient));
+      return result;
+    } else {
+      return convert<E, From, To>(engine, gradient);
+    }
   }
 };
 
@@ -30,7 +47,7 @@ template <class E, class To, class From>
 }  // namespace untyped
 
 /// x with elements of type To, by static_cast. No communication; a pending sum is completed first, so that it is
-/// rounded once. The gradient is cast back; between integers and floating point there is none.
+/// rounded once. The gradient is cast back (that of bfloat16 stays in float until it is read); between integers and floating point there is none.
 template <element To, operand X>
 constexpr auto cast(const X& x) {
   if constexpr (any_poisoned<X>) {

@@ -103,7 +103,7 @@ MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, co
   SliceOperations operations{.elements = &element_operations<E, S>, .master = element_type_of<M>::value};
   if constexpr (!std::same_as<S, A>) {
     operations.to_activation = [](const Ref<Value>& x) { return convert<E, A, S>(static_cast<E&>(x->backend()), x); };
-    operations.to_slice = [](const Ref<Value>& x) { return convert<E, S, A>(static_cast<E&>(x->backend()), x); };
+    operations.to_slice = [](const Ref<Value>& x) { return as_slice<E, S, A>(static_cast<E&>(x->backend()), x); };
   }
   return registry.add(path, value, &element_operations<E, A>, operations);
 }

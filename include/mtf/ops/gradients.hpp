@@ -153,7 +153,8 @@ class inference {
 };
 
 /// Gradients with respect to all trainable variables of a world, in order of creation: what optimizers take. Sums of
-/// several (microbatches) stay pending, so that a step costs one allreduce per variable however many are added.
+/// several (microbatches) stay pending, so that a step costs one allreduce per variable however many are added. Sums of
+/// bfloat16 are held in float, and optimizers take them so unless they had to be sent or someone read them before.
 class VariableGradients {
  public:
   RecycledVector<VariableState*> variables;
@@ -194,8 +195,8 @@ class VariableGradients {
     Value& mine = *values[i];
     mine.backend().announce("gradients");
     if (mine.pending() != term->pending() || !mine.block->scattered.empty() || !term->block->scattered.empty()) {
-      complete(mine, "gradients");
-      complete(*term, "gradients");
+      complete_unrounded(mine, "gradients");
+      complete_unrounded(*term, "gradients");
     }
     values[i] = variables[i]->leaf.node->elements->add(std::move(values[i]), *term);
   }

@@ -86,7 +86,7 @@ template <class E, class T>
   if (factor == 1) return x;
   if (!x->block->scattered.empty()) complete(*x, "scale");
   if constexpr (std::same_as<T, bfloat16>) {
-    if (!x->pending().empty())
+    if (x->block->wide || !x->pending().empty())
       return mtf::detail::as_wide(scale<E, float>(engine, mtf::detail::widened(engine, x), factor));
   }
   Ref<Value> result = make_value(engine, x->placement, element_type_of<T>::value);

@@ -70,18 +70,19 @@ constexpr void join_rows(Backend& backend, Ref<Value>& whole, const Ref<Value>& 
   backend.copy(detail::plan_rows(part->placement, whole->placement, rows, false), *whole->block, *part->block);
 }
 
-/// Adds a part's result that has no batch. Sums that are pending over the same axes stay so.
+/// Adds a part's result that has no batch. Sums that are pending over the same axes stay so, those of bfloat16 are held
+/// in float.
 template <class E, class T>
 constexpr void add_part(Ref<Value>& sum, const Ref<Value>& part) {
   part->backend().announce(detail::microbatch_name);
-  if (!part->block->scattered.empty()) complete(*part, detail::microbatch_name);
+  if (!part->block->scattered.empty()) complete_unrounded(*part, detail::microbatch_name);
   if (!sum) {
     sum = part;
     return;
   }
-  if (sum->pending() != part->pending()) {
-    complete(*sum, detail::microbatch_name);
-    complete(*part, detail::microbatch_name);
+  if (sum->pending() != part->pending() || !sum->block->scattered.empty()) {
+    complete_unrounded(*sum, detail::microbatch_name);
+    complete_unrounded(*part, detail::microbatch_name);
   }
   sum = mtf::detail::Elements<E, T>::add(std::move(sum), *part);
 }

@@ -62,9 +62,7 @@ constexpr void move_back(const Operation& operation, std::span<const Route> rout
   run_routes<E, T>(engine, wanted, transfers, overlaps, operation.name);
   wanted.clear();
   for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
-    if (!results[i]) continue;
-    if (results[i]->block->wide && pending.empty()) engine.narrow(*results[i]->block);
-    sink.add(i, std::move(results[i]));
+    if (results[i]) sink.add(i, std::move(results[i]));
   }
 }
 

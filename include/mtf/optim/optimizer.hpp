@@ -20,11 +20,13 @@ constexpr void require_type(const VariableState& state) {
   }
 }
 
-/// The i-th gradient, complete and in the variable's slice type.
+/// The i-th gradient, complete, its elements those of the variable's slice type. That of bfloat16 activations comes as
+/// it was summed in float, if nobody has rounded it.
 [[nodiscard]] constexpr Ref<Value> gradient_for_update(const VariableGradients& gradients, std::size_t i) {
   const VariableState& state = *gradients.variables[i];
   const Ref<Value> gradient = gradients.value(i);
-  complete(*gradient, state.path.c_str());
+  complete_unrounded(*gradient, state.path.c_str());
+  if (gradient->block->wide && state.slice()->type() == ElementType::float32) return gradient;
   return state.to_slice(gradient);
 }
 

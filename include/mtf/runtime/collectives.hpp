@@ -2,31 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <climits>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <mtf/core/recycled.hpp>
-#include <mtf/runtime/mpi.hpp>
+#include <mtf/runtime/sums_in_order.hpp>
 
 namespace mtf {
 inline namespace v0 {
 
-/// A communicator of the library: its own duplicate or part of one, with errors returned as codes.
-struct Group {
-  MPI_Comm comm = MPI_COMM_NULL;
-  int rank = 0;
-  int size = 1;
-  std::string name;        ///< the axes, for errors
-  bool equal_sums = true;  ///< MPI_Allreduce gave every member the same bits when the group was made
-};
-
 namespace detail {
-
-/// Largest count handed to one MPI call; more is cut into chunks. Tests lower it.
-inline std::int64_t mpi_count_limit = INT_MAX / 2;
 
 /// NaN must survive max and min, which MPI's own operations do not promise.
 template <class T, bool Max>
@@ -75,105 +61,21 @@ class Operations {
   MPI_Op extreme_[3][2]{};
 };
 
-/// A datatype of `count` elements in a row, for counts that do not fit into an int.
-class LargeType {
- public:
-  LargeType(std::int64_t count, MPI_Datatype element) : count_(static_cast<int>(count)), type_(element) {
-    if (count <= mpi_count_limit) return;
-    constexpr std::int64_t piece = 1 << 20;
-    const int lengths[2] = {static_cast<int>(count / piece), static_cast<int>(count % piece)};
-    MPI_Aint lower = 0;
-    MPI_Aint extent = 0;
-    MPI_Type_get_extent(element, &lower, &extent);
-    MPI_Datatype block = MPI_DATATYPE_NULL;
-    MPI_Type_contiguous(static_cast<int>(piece), element, &block);
-    const MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(lengths[0]) * piece * extent};
-    const MPI_Datatype types[2] = {block, element};
-    MPI_Type_create_struct(2, lengths, offsets, types, &type_);
-    MPI_Type_commit(&type_);
-    MPI_Type_free(&block);
-    count_ = 1;
-    owned_ = true;
-  }
-  LargeType(const LargeType&) = delete;
-  LargeType& operator=(const LargeType&) = delete;
-  ~LargeType() {
-    if (owned_) MPI_Type_free(&type_);
-  }
-  [[nodiscard]] int count() const { return count_; }
-  [[nodiscard]] MPI_Datatype type() const { return type_; }
-
- private:
-  int count_;
-  MPI_Datatype type_;
-  bool owned_ = false;
-};
-
-MTF_COLD inline void fail(int code, const char* what, const Group& group) {
-  check_mpi(code, std::string(what) + " over " + group.name);
-}
-inline void check(int code, const char* what, const Group& group) {
-  if (code != MPI_SUCCESS) fail(code, what, group);
-}
-
-[[nodiscard]] inline char* at(void* data, std::int64_t bytes) { return static_cast<char*>(data) + bytes; }
-[[nodiscard]] inline const char* at(const void* data, std::int64_t bytes) {
-  return static_cast<const char*>(data) + bytes;
-}
-
 }  // namespace detail
 
 /// Each returns how many MPI calls it took. Counts are elements of this rank's buffer unless said otherwise.
 namespace collectives {
 
-inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type,
-                          Combine combine);
-inline int all_gather(const Group& group, const void* in, void* out, std::int64_t in_count, ElementType type);
-inline int all_to_all(const Group& group, const void* in, void* out, std::int64_t count, ElementType type);
-
-/// in: [group.size, out_count]; out: the own part of the sum. Each part is sent to its owner, who adds in float in the
-/// order of the ranks and rounds once: MPI would round at every hop, and has no bfloat16.
-inline int reduce_scatter_bfloat16(const Group& group, const void* in, void* out, std::int64_t out_count) {
-  static thread_local std::vector<bfloat16> parts;  // kept: a training step allocates nothing
-  parts.resize(static_cast<std::size_t>(out_count * group.size));
-  const int calls = all_to_all(group, in, parts.data(), out_count * group.size, ElementType::bfloat16);
-  auto* result = static_cast<bfloat16*>(out);
-  for (std::int64_t i = 0; i < out_count; ++i) {
-    float sum = 0;
-    for (int rank = 0; rank < group.size; ++rank) sum += parts[static_cast<std::size_t>(rank * out_count + i)];
-    result[i] = bfloat16(sum);
-  }
-  return calls;
-}
-/// In place: the bytes of an allreduce, one rounding of the sum, the same bits everywhere.
-inline int all_reduce_bfloat16(const Group& group, void* data, std::int64_t count) {
-  static thread_local std::vector<bfloat16> padded, part;
-  const std::int64_t each = (count + group.size - 1) / group.size;
-  padded.assign(static_cast<std::size_t>(each * group.size), bfloat16());
-  part.resize(static_cast<std::size_t>(each));
-  std::copy_n(static_cast<const bfloat16*>(data), count, padded.data());
-  int calls = reduce_scatter_bfloat16(group, padded.data(), part.data(), each);
-  calls += all_gather(group, part.data(), padded.data(), each, ElementType::bfloat16);
-  std::copy_n(padded.data(), count, static_cast<bfloat16*>(data));
-  return calls;
-}
-
-/// In place. Every member receives the same bits: by MPI_Allreduce where it was seen to do so, else by a reduce-scatter
-/// of the part that divides evenly and an allgather, which leaves no room for different orders of summation.
+/// In place. Every member receives the same bits: of sums of floats and doubles by MPI_Allreduce in small groups where
+/// it was seen to do so, else by a reduce-scatter of the part that divides evenly and an allgather, which leaves no
+/// room for different orders of summation.
 inline int all_reduce(const Group& group, void* data, std::int64_t count, ElementType type, Combine combine) {
   if (group.size == 1 || count == 0) return 0;
-  if (type == ElementType::bfloat16 && combine == Combine::sum) return all_reduce_bfloat16(group, data, count);
-  const std::int64_t width = bytes_of(type);
-  if (!group.equal_sums && combine == Combine::sum) {
-    const std::int64_t each = (count + group.size - 1) / group.size;
-    std::vector<char> padded(static_cast<std::size_t>(each * group.size * width));
-    std::vector<char> part(static_cast<std::size_t>(each * width));
-    std::copy_n(static_cast<const char*>(data), count * width, padded.data());
-    int calls = reduce_scatter(group, padded.data(), part.data(), each, type, combine);
-    calls += all_gather(group, part.data(), padded.data(), each, type);
-    std::copy_n(padded.data(), count * width, static_cast<char*>(data));
-    return calls;
+  if (sums_in_order(group, type, combine)) {
+    return with_type(
+        type, [&](auto element) { return all_reduce_in_order(group, static_cast<decltype(element)*>(data), count); });
   }
+  const std::int64_t width = bytes_of(type);
   int calls = 0;
   for (std::int64_t done = 0; done < count; done += detail::mpi_count_limit, ++calls) {
     const auto chunk = static_cast<int>(std::min(detail::mpi_count_limit, count - done));
@@ -187,8 +89,12 @@ inline int all_reduce(const Group& group, void* data, std::int64_t count, Elemen
 /// in: [group.size, out_count]; out: the own part, combined.
 inline int reduce_scatter(const Group& group, const void* in, void* out, std::int64_t out_count, ElementType type,
                           Combine combine) {
-  if (type == ElementType::bfloat16 && combine == Combine::sum)
-    return reduce_scatter_bfloat16(group, in, out, out_count);
+  if (sums_in_order(group, type, combine)) {
+    return with_type(type, [&](auto element) {
+      using T = decltype(element);
+      return reduce_scatter_in_order(group, static_cast<const T*>(in), static_cast<T*>(out), out_count);
+    });
+  }
   const std::int64_t width = bytes_of(type);
   const MPI_Op operation = detail::Operations::of(combine, type);
   if (out_count <= detail::mpi_count_limit) {
@@ -207,22 +113,6 @@ inline int reduce_scatter(const Group& group, const void* in, void* out, std::in
     }
   }
   return calls;
-}
-
-/// out: [group.size, in_count], in the order of the members.
-inline int all_gather(const Group& group, const void* in, void* out, std::int64_t in_count, ElementType type) {
-  const detail::LargeType large(in_count, detail::datatype_of(type));
-  detail::check(MPI_Allgather(in, large.count(), large.type(), out, large.count(), large.type(), group.comm),
-                "MPI_Allgather", group);
-  return 1;
-}
-
-/// in, out: [group.size, count / group.size]; part i goes to member i.
-inline int all_to_all(const Group& group, const void* in, void* out, std::int64_t count, ElementType type) {
-  const detail::LargeType large(count / group.size, detail::datatype_of(type));
-  detail::check(MPI_Alltoall(in, large.count(), large.type(), out, large.count(), large.type(), group.comm),
-                "MPI_Alltoall", group);
-  return 1;
 }
 
 /// In place, from member 0.

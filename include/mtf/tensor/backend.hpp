@@ -26,14 +26,14 @@ class Node;
 /// * scattered(set): summed, but of the local array seen as [outer, parts, inner] the block holds [outer, 1, inner],
 ///   the part of this rank's position along the set.
 ///
-/// Partial sums of bfloat16 are held in float (`wide`) until they are completed, or until someone asks for them as they
-/// are.
+/// Sums of bfloat16 that go on - partial sums, and what a gradient or parts of a batch are added to - are held in float
+/// (`wide`) until they are completed, or until someone asks for them as they are.
 struct Block : Counted {
   Backend* backend = nullptr;
   void* data = nullptr;  ///< null in a dry run
   std::int64_t bytes = 0;
   ElementType type{};
-  bool wide = false;  ///< a partial sum of bfloat16 whose elements are floats for now
+  bool wide = false;  ///< a sum of bfloat16 whose elements are floats for now
   bool lent = false;  ///< memory of the user's own: never written, never freed here
   AxisSet pending;
   AxisSet scattered;

@@ -103,13 +103,13 @@ struct Convert {
   }
 };
 
-/// Takes a partial sum in float for one of bfloat16.
+/// Takes a sum in float for one of bfloat16.
 [[nodiscard]] constexpr Ref<Value> as_wide(const Ref<Value>& sum) {
   sum->block->type = ElementType::bfloat16;
   sum->block->wide = true;
   return sum;
 }
-/// A partial sum of bfloat16, held in float.
+/// A sum of bfloat16, held in float.
 template <class E>
 [[nodiscard]] constexpr Ref<Value> widened(E& engine, const Ref<Value>& x) {
   if (x->block->wide) return x;
@@ -125,14 +125,7 @@ struct Elements {
 
   static constexpr Ref<Value> add(Ref<Value>&& a, const Value& b) {
     E& engine = static_cast<E&>(a->backend());
-    if constexpr (std::same_as<T, bfloat16>) {
-      if (!a->pending().empty()) {
-        const Ref<Value> term = widened(engine, Ref<Value>(share(b, b.placement)));
-        Ref<Value> sum_so_far = widened(engine, a);
-        a = Ref<Value>();  // so that its memory, if it is nobody else's, takes the sum
-        return as_wide(Elements<E, float>::add(std::move(sum_so_far), *term));
-      }
-    }
+    if constexpr (std::same_as<T, bfloat16>) return add_in_float(engine, std::move(a), b);
     const bool in_place = is_sole_owner(a);
     Ref<Value> sum = a;
     if (!in_place) {
@@ -141,6 +134,27 @@ struct Elements {
     }
     engine.run(plan_map(engine, a->placement, a->placement, b.placement), functions::Add{}, out<T>(sum), in<T>(a),
                In<T>{*b.block});
+    return sum;
+  }
+  /// Of bfloat16 the sum is held in float, and rounded once when it is read: an accumulator that is rounded after every
+  /// term stands still when it is 256 times as large as they are.
+  static constexpr Ref<Value> add_in_float(E& engine, Ref<Value>&& a, const Value& b) {
+    if (!a->block->wide && b.block->wide)
+      return add_in_float(engine, Ref<Value>(share(b, b.placement)), *Ref<Value>(std::move(a)));
+    const bool in_place = a->block->wide && is_sole_owner(a);
+    Ref<Value> sum = a;
+    if (!in_place) {
+      sum = make_wide(engine, a->placement);
+      sum->block->pending = a->pending();
+    }
+    const MapPlan& plan = plan_map(engine, a->placement, a->placement, b.placement);
+    if (b.block->wide) {
+      engine.run(plan, functions::Add{}, out<float>(sum), in<float>(a), In<float>{*b.block});
+    } else if (a->block->wide) {
+      engine.run(plan, functions::Add{}, out<float>(sum), in<float>(a), In<bfloat16>{*b.block});
+    } else {
+      engine.run(plan, functions::Add{}, out<float>(sum), in<bfloat16>(a), In<bfloat16>{*b.block});
+    }
     return sum;
   }
   static constexpr Ref<Value> fill(Backend& backend, const KeptPlacement& placement, double with) {
@@ -201,11 +215,27 @@ template <class E, class To, class From>
   }
 }
 
-/// A sum made in float as bfloat16: a partial one stays in float, a complete one is rounded.
+/// A sum made in float as bfloat16. A partial one stays in float, and a gradient, to which others may be added and which
+/// may be a variable's; any other is rounded.
 template <class E>
 [[nodiscard]] constexpr Ref<Value> settle(E& engine, const Ref<Value>& sum) {
-  if (sum->pending().empty()) return convert<E, bfloat16, float>(engine, sum);
+  if (sum->pending().empty() && !engine.activity.is_gradient) return convert<E, bfloat16, float>(engine, sum);
   return mtf::detail::as_wide(sum);
+}
+/// A value of a variable's activation type, such as a gradient, in its slice type. A sum that is held in float was not
+/// rounded to bfloat16 and is not here.
+template <class E, class Slice, class Activation>
+[[nodiscard]] constexpr Ref<Value> as_slice(E& engine, const Ref<Value>& x) {
+  if constexpr (std::same_as<Activation, bfloat16>) {
+    complete_unrounded(*x, "cast");
+    if (x->block->wide) {
+      Ref<Value> result = make_value(engine, x->placement, element_type_of<Slice>::value);
+      engine.run(plan_map(engine, x->placement, x->placement), mtf::detail::Convert<Slice>{}, out<Slice>(result),
+                 in<float>(x));
+      return result;
+    }
+  }
+  return convert<E, Slice, Activation>(engine, x);
 }
 /// sum_to of bfloat16, in float.
 template <class E>

@@ -55,7 +55,7 @@ class GradientSink {
     return *operation_->inputs[static_cast<std::size_t>(input)].object->entry;
   }
   MTF_NOINLINE static constexpr void add_to(GradientEntry& entry, Ref<Value>&& contribution, const char* name) {
-    if (contribution.object->block.object->scattered.bits != 0) complete(*contribution, name);
+    if (contribution.object->block.object->scattered.bits != 0) complete_unrounded(*contribution, name);
     if (entry.sum.object == nullptr) {
       entry.sum = std::move(contribution);
       return;
@@ -66,8 +66,8 @@ class GradientSink {
     }
     if (entry.others.size() == max_others) {
       // More sets than one operand of a sensible program meets; complete this one to bound the list.
-      complete(*contribution, name);
-      complete(*entry.sum, name);
+      complete_unrounded(*contribution, name);
+      complete_unrounded(*entry.sum, name);
       entry.sum = entry.node->elements->add(std::move(entry.sum), *contribution);
       return;
     }
@@ -77,10 +77,13 @@ class GradientSink {
   static constexpr bool joins(const GradientEntry& entry, Ref<Value>& partial, Ref<Value>& contribution,
                               const char* name) {
     // Another holder of the block may have scattered it since.
-    if (partial->block->scattered.bits != 0) complete(*partial, name);
-    if (partial->pending().bits != contribution->pending().bits) return false;
-    // The memory of whichever is not held by anyone else takes the sum.
-    if (contribution->references == 1 && contribution->block->references == 1) std::swap(partial, contribution);
+    const Block& mine = *partial->block;
+    const Block& other = *contribution->block;
+    if (mine.scattered.bits != 0) complete_unrounded(*partial, name);
+    if (mine.pending.bits != other.pending.bits) return false;
+    // The memory of whichever is not held by anyone else takes the sum, which needs that of floats for bfloat16.
+    if (contribution->references == 1 && other.references == 1 && (other.wide || !mine.wide))
+      std::swap(partial, contribution);
     partial = entry.node->elements->add(std::move(partial), *contribution);
     return true;
   }
@@ -261,8 +264,8 @@ class GradientPass {
     while (!entry.others.empty()) {
       const Ref<Value> last = std::move(entry.others.back());
       entry.others.pop_back();
-      complete(*last, "gradients");
-      complete(*entry.sum, "gradients");
+      complete_unrounded(*last, "gradients");
+      complete_unrounded(*entry.sum, "gradients");
       entry.sum = entry.node->elements->add(std::move(entry.sum), *last);
     }
     return entry.sum;

@@ -239,6 +239,12 @@ constexpr void complete(Block& block, const char* operation) {
 }
 constexpr void complete(const Value& value, const char* operation) { complete(*value.block.object, operation); }
 
+/// The same, but what is held in float for now stays so: for sums that go on, and their terms.
+constexpr void complete_unrounded(const Value& value, const char* operation) {
+  Block& block = *value.block.object;
+  if ((block.pending.bits | block.scattered.bits) != 0) detail::complete_sum(block, operation);
+}
+
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement,
                                                            ElementType type) {
@@ -249,16 +255,16 @@ MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, con
 [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const Placement& placement, ElementType type) {
   return make_value(backend, backend.keep(placement), type);
 }
-/// An uninitialised partial sum of bfloat16 that is held in float.
+/// An uninitialised sum of bfloat16 that is held in float.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_wide(Backend& backend, const KeptPlacement& placement) {
   Ref<Value> value = make_value(backend, placement, ElementType::float32);
   value->block->type = ElementType::bfloat16;
   value->block->wide = true;
   return value;
 }
-/// An uninitialised value of this placement whose elements are held as those of x.
+/// An uninitialised value of this placement whose elements are held as those of x, if x is a partial sum.
 [[nodiscard]] constexpr Ref<Value> make_like(Backend& backend, const KeptPlacement& placement, const Value& x) {
-  if (x.block->wide) return make_wide(backend, placement);
+  if (x.block->wide && !x.pending().empty()) return make_wide(backend, placement);
   return make_value(backend, placement, x.type());
 }
 /// The same data under another placement with an equal local size.
