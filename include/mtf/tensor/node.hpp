@@ -242,7 +242,12 @@ constexpr void complete(const Value& value, const char* operation) { complete(*v
 /// The same, but what is held in float for now stays so: for sums that go on, and their terms.
 constexpr void complete_unrounded(const Value& value, const char* operation) {
   Block& block = *value.block.object;
-  if ((block.pending.bits | block.scattered.bits) != 0) detail::complete_sum(block, operation);
+  if ((block.pending.bits | block.scattered.bits) == 0) return;
+  if (block.wide && block.backend->mesh().size(block.pending) == 1) {
+    block.pending = {};  // nobody has another part
+  } else {
+    detail::complete_sum(block, operation);
+  }
 }
 
 /// An uninitialised value of this placement.
