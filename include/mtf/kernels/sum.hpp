@@ -17,7 +17,8 @@ namespace kernels {
 // most u S, which is less than one unit in the last place of S; the last rounding by half a unit.
 //
 // * float: three levels, the last rounding, and n / 8 additions in double, each off by at most 2^-53 S. After 2^21
-//   of them a sum begins anew (`LongSums`), so that they amount to less than 2^-31 S for n up to 2^34: 3.6 units.
+//   of them a sum begins anew (`LongSums`), so that they amount to less than 2^-31 S for n up to 2^34; in rows of
+//   neighbours n / 64 additions to half a unit. In all 4 units.
 // * double: the pairs lose less than n u^2 S. Of n = 2, 3, 4, 6, 8, 12 terms the trees have levels for 0.5, 1, 1.5, 2,
 //   2.5, 3.5 units, the last rounding included, of 64 and more in one row 5.5: at most log2(n).
 //
