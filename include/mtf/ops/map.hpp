@@ -41,7 +41,7 @@ struct Scale {
   [[nodiscard]] constexpr double coefficient(int) const { return static_cast<double>(factor); }
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return static_cast<X>(static_cast<X>(factor) * x);
+    return product_of(static_cast<X>(factor), x);
   }
 };
 template <class Number>
