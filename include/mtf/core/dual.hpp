@@ -12,17 +12,24 @@ namespace mtf {
 inline namespace v0 {
 
 namespace detail {
+// The products are computed before they are chosen, without a branch that would keep a loop from being vectorised;
+// compilers refuse infinity times 0 in constant expressions.
+
 /// factor * slope, and 0 of an argument that does not move, whatever the factor: infinity times 0 is no NaN here.
 template <class T>
 MTF_FUNCTION constexpr T moved_by(T factor, T slope) {
+  if (MTF_CONSTANT_EVALUATED && slope == T(0)) return T(0);
   const T product = factor * slope;
   return slope == T(0) ? T(0) : product;
 }
-/// The same, and 0 where the function is flat, also if its argument runs to infinity faster than it gets there.
+/// The same, and 0 where the function is flat, also if its argument runs to infinity faster than it gets there. (Of a
+/// finite slope the product says so by itself, and where that is a constant there is nothing to compute.)
 template <class T>
 MTF_FUNCTION constexpr T chained(T derivative, T slope) {
+  if (MTF_CONSTANT_EVALUATED && (slope == T(0) || derivative == T(0))) return T(0);
   const T product = derivative * slope;
-  return slope == T(0) || derivative == T(0) ? T(0) : product;
+  const bool is_finite = slope - slope == T(0);
+  return slope == T(0) || (!is_finite && derivative == T(0)) ? T(0) : product;
 }
 }  // namespace detail
 
@@ -101,6 +108,7 @@ template <std::floating_point T>
 MTF_FUNCTION constexpr T sqrt(T x) {
   if (MTF_CONSTANT_EVALUATED) {
     if (!(x > 0)) return x == 0 ? x : std::numeric_limits<T>::quiet_NaN();
+    if (x > std::numeric_limits<T>::max()) return x;
     T guess = x > 1 ? x : T(1);
     for (T next = (guess + x / guess) / 2; next < guess; next = (guess + x / guess) / 2) guess = next;
     return guess;
@@ -155,9 +163,20 @@ template <class T>
 MTF_FUNCTION Dual<T> pow(Dual<T> x, Dual<T> y) {
   const T value = std::pow(x.value, y.value);
   T slope = 0;
-  if (x.slope != 0 && y.value != 0)
-    slope += x.slope * detail::chained(std::pow(x.value, y.value - 1), y.value);
-  if (y.slope != 0 && x.value != 0) slope += y.slope * detail::chained(value, std::log(x.value));
+  if (x.slope != 0 && y.value != 0) {
+    T power = std::pow(x.value, y.value - 1);
+    // The 1 may be lost in an exponent that is large, and so even.
+    if (x.value < 0 && y.value - 1 == y.value && y.value - y.value == 0) power = -power;
+    // Powers of denormal numbers overflow though y times them does not.
+    const bool overflows = power - power != 0 && x.value - x.value == 0 && x.value != 0 && value - value == 0;
+    T derivative = overflows ? y.value * value / x.value : power == 0 ? power : power * y.value;
+    if (value != value) derivative = value;
+    slope += x.slope * derivative;
+  }
+  if (y.slope != 0 && x.value != 0) {
+    const T product = value * std::log(x.value);
+    slope += y.slope * (value == 0 && x.value > 0 ? T(0) : product);
+  }
   return {value, slope};
 }
 template <class T>

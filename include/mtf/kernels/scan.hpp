@@ -31,7 +31,8 @@ struct CumulativeSumKernel {
     for (std::int64_t i = 0; i < count; ++i) sums[i] = T(0);
     for (std::int64_t part = plan.first_part; part < plan.end_part; ++part) {
       const T* total = totals + part * plan.part_stride + offset[2] + begin * outer.inner_strides[2];
-      for (std::int64_t i = 0; i < count; ++i) sums[i] = mtf::detail::sum_of(sums[i], total[i * outer.inner_strides[2]]);
+      for (std::int64_t i = 0; i < count; ++i)
+        sums[i] = mtf::detail::sum_of(sums[i], total[i * outer.inner_strides[2]]);
     }
     for (std::int64_t step = 0; step < plan.length; ++step) {
       const std::int64_t along = (plan.reverse ? plan.length - 1 - step : step) * plan.stride;

@@ -50,11 +50,6 @@ template <std::floating_point X>
 MTF_FUNCTION constexpr X not_below_lowest(X x) {
   return x < std::numeric_limits<X>::lowest() ? std::numeric_limits<X>::lowest() : x;
 }
-template <std::floating_point X>
-MTF_FUNCTION constexpr X not_infinite(X x) {
-  const X bounded = not_below_lowest(x);
-  return bounded > std::numeric_limits<X>::max() ? std::numeric_limits<X>::max() : bounded;
-}
 
 // With slopes of their own, which at infinity are the limits 0 and 1 of a sum of a product of 0 and infinity.
 struct Swish {
@@ -65,7 +60,9 @@ struct Swish {
   template <std::floating_point X>
   MTF_FUNCTION Dual<X> operator()(const Dual<X>& x) const {
     const X s = Sigmoid{}(x.value);
-    const X slope = s * (X(1) + not_infinite(x.value) * (X(1) - s));
+    const X steepness = s * (X(1) - s);
+    const X bend = steepness * x.value;
+    const X slope = s + (steepness == X(0) ? X(0) : bend);
     return {not_below_lowest(x.value) * s, detail::chained(slope, x.slope)};
   }
 };
@@ -74,16 +71,16 @@ struct Gelu {
   static constexpr double cubic = 0.044715;
   template <std::floating_point X>
   MTF_FUNCTION X operator()(const X& x) const {
-    const X inner = X(factor) * (x + X(cubic) * x * x * x);
+    const X inner = x * (X(factor) + X(factor * cubic) * (x * x));
     return X(0.5) * not_below_lowest(x) * (X(1) + tanh(inner));
   }
   template <std::floating_point X>
   MTF_FUNCTION Dual<X> operator()(const Dual<X>& x) const {
     const X square = x.value * x.value;
-    const X t = tanh(X(factor) * (x.value + X(cubic) * x.value * square));
+    const X t = tanh(x.value * (X(factor) + X(factor * cubic) * square));
     const X step = X(0.5) * (X(1) + t);
     const X steepness = X(1) - t * t;  // 0 where the square may overflow
-    const X bend = X(0.5) * x.value * steepness * X(factor) * (X(1) + X(3 * cubic) * square);
+    const X bend = X(0.5) * x.value * steepness * (X(factor) + X(3 * factor * cubic) * square);
     const X slope = step + (steepness == X(0) ? X(0) : bend);
     return {not_below_lowest(x.value) * step, detail::chained(slope, x.slope)};
   }

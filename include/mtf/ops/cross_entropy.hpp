@@ -154,8 +154,8 @@ template <class E, class T, class Id>
   complete(*logits.value, name);
   complete(*targets.value, name);
   const detail::Exponentials parts = detail::exponentials<E, T>(engine, logits.value, rows, name);
-  const detail::TargetFacts facts = detail::target_facts<E, T, Id>(engine, logits.value, parts.largest, targets.value,
-                                                                   vocabulary, options, name);
+  const detail::TargetFacts facts =
+      detail::target_facts<E, T, Id>(engine, logits.value, parts.largest, targets.value, vocabulary, options, name);
   Array result{make_value(engine, rows, element_type_of<T>::value), {}};
   const StridedShape shape = row_major(rows);
   const StridedShape by_target = row_major(targets.value->placement);
@@ -166,8 +166,8 @@ template <class E, class T, class Id>
                in<T>(parts.largest), in<T>(parts.sum), in<T>(facts.below), in<Id>(targets.value));
   } else {
     engine.run(MapPlan{collapse(loop_over(shape, shape, shape, shape, shape, shape, shape, by_target))}, loss,
-               out<T>(result.value), in<T>(parts.largest), in<T>(parts.sum), in<T>(facts.below),
-               in<T>(facts.all_below), in<T>(facts.classes), in<Id>(targets.value));
+               out<T>(result.value), in<T>(parts.largest), in<T>(parts.sum), in<T>(facts.below), in<T>(facts.all_below),
+               in<T>(facts.classes), in<Id>(targets.value));
   }
   if (records(engine, {logits})) {
     auto* operation = make<CrossEntropyGradient<E, T, Id>>();

@@ -54,7 +54,7 @@ constexpr void require_distribution(std::string_view name, Distribution distribu
                                  "a finite number of the element type");
   if (uniform) {
     mtf::detail::require_parameter(name, "high", b, can_draw<T>(distribution, a, b),
-                                   "above low, with a difference that is finite");
+                                   "above low by a finite number, else the interval is empty");
   } else {
     mtf::detail::require_parameter(name, "stddev", b, can_draw<T>(distribution, a, b), "a finite number, at least 0");
   }

@@ -69,11 +69,11 @@ struct LogSoftmaxSlope {
     return y < std::numeric_limits<X>::lowest() ? X(0) : dy - exp(y) * sum;
   }
 };
+/// dy of a row times the share of an element in it, from dy as a share of the sum.
 struct LogSumExpSlope {
   template <class X>
-  MTF_FUNCTION X operator()(const X& x, const X& m, const X& sum, const X& dy) const {
-    const X slope = dy * Share{}(ExpShifted{}(x, m), sum);
-    return dy == X(0) ? X(0) : slope;
+  MTF_FUNCTION X operator()(const X& x, const X& m, const X& dy_share) const {
+    return dy_share == X(0) ? X(0) : dy_share * ExpShifted{}(x, m);
   }
 };
 
@@ -126,7 +126,8 @@ class SoftmaxGradient final : public Operation {
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
     if (kind == SoftmaxKind::logsumexp) {
-      sink.add(0, detail::apply<E, T>(engine, detail::LogSumExpSlope{}, x->placement, x, row_largest, row_sum, gradient));
+      const Ref<Value> shares = detail::apply<E, T>(engine, detail::Share{}, row_sum->placement, gradient, row_sum);
+      sink.add(0, detail::apply<E, T>(engine, detail::LogSumExpSlope{}, x->placement, x, row_largest, shares));
     } else if (kind == SoftmaxKind::softmax) {
       const Ref<Value> product = detail::apply<E, T>(engine, functions::Multiply{}, y->placement, y, gradient);
       const Ref<Value> dot = detail::full_sum<E, T>(engine, product, *rows, this->name);
