@@ -66,23 +66,22 @@ struct Swish {
     return {not_below_lowest(x.value) * s, detail::chained(slope, x.slope)};
   }
 };
+/// (1 + tanh(u)) / 2 is sigmoid(2 u): one exponential, and no difference of numbers near 1.
 struct Gelu {
-  static constexpr double factor = 0.7978845608028654;  // sqrt(2 / pi)
-  static constexpr double cubic = 0.044715;
+  static constexpr double factor = 2 * 0.7978845608028654;  // 2 sqrt(2 / pi)
+  static constexpr double cubic = factor * 0.044715;
   template <std::floating_point X>
   MTF_FUNCTION X operator()(const X& x) const {
-    const X inner = x * (X(factor) + X(factor * cubic) * (x * x));
-    return X(0.5) * not_below_lowest(x) * (X(1) + tanh(inner));
+    return not_below_lowest(x) / (X(1) + exp(-x * (X(factor) + X(cubic) * (x * x))));
   }
   template <std::floating_point X>
   MTF_FUNCTION Dual<X> operator()(const Dual<X>& x) const {
     const X square = x.value * x.value;
-    const X t = tanh(x.value * (X(factor) + X(factor * cubic) * square));
-    const X step = X(0.5) * (X(1) + t);
-    const X steepness = X(1) - t * t;  // 0 where the square may overflow
-    const X bend = X(0.5) * x.value * steepness * (X(factor) + X(3 * factor * cubic) * square);
-    const X slope = step + (steepness == X(0) ? X(0) : bend);
-    return {not_below_lowest(x.value) * step, detail::chained(slope, x.slope)};
+    const X s = Sigmoid{}(x.value * (X(factor) + X(cubic) * square));
+    const X steepness = s * (X(1) - s);  // 0 where the square may overflow
+    const X bend = steepness * x.value * (X(factor) + X(3 * cubic) * square);
+    const X slope = s + (steepness == X(0) ? X(0) : bend);
+    return {not_below_lowest(x.value) * s, detail::chained(slope, x.slope)};
   }
 };
 
