@@ -55,9 +55,9 @@ struct Dual {
   }
   MTF_FUNCTION friend constexpr Dual operator/(Dual a, Dual b) {
     const T quotient = a.value / b.value;
-    const T slope = a.slope - detail::moved_by(quotient, b.slope);
-    const T scaled = slope / b.value;
-    return {quotient, slope == T(0) ? T(0) : scaled};
+    const T numerator = a.slope - detail::moved_by(quotient, b.slope);
+    const T scaled = numerator / b.value;
+    return {quotient, numerator == T(0) ? T(0) : scaled};
   }
   MTF_FUNCTION friend constexpr Dual operator-(Dual a) { return {-a.value, -a.slope}; }
   MTF_FUNCTION friend constexpr bool operator<(Dual a, Dual b) { return a.value < b.value; }
