@@ -144,7 +144,9 @@ Program loss(Draw& draw, const ShapeValue& dims) {
   p.terms = mtf::size_of(x);
   p.sends = [=](const Slices& s) {  // the largest, the sum, the target's logit
     const Sent row = s.sum(x, without(x, d));
-    return Collectives{row, row, row};
+    Sent facts = row;
+    if (options.label_smoothing > 0) facts.count *= 3;  // with the other classes and their number
+    return Collectives{row, row, facts};
   };
   p.run = [=](Engine& e, const std::vector<Array>& xs) {
     return std::vector<Array>{mtf::untyped::cross_entropy<Engine, T, Id>(e, xs[0], xs[1], Name(d), options)};

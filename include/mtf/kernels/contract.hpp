@@ -5,6 +5,7 @@
 
 #include <cblas.h>
 
+#include <mtf/core/arithmetic.hpp>
 #include <mtf/kernels/launch.hpp>
 #include <mtf/kernels/sum.hpp>
 #include <mtf/plan/contraction.hpp>
@@ -69,7 +70,13 @@ MTF_FUNCTION void multiply_loops(const ContractionPlan& p, T* c, const T* a, con
     for (std::int64_t l = 0; l < p.k; ++l) {
       const T factor = a[i * p.a_m + l * p.a_k];
       const T* from = b + l * p.b_k;
-      for (std::int64_t j = 0; j < p.n; ++j) row[j * p.c_n] = static_cast<T>(row[j * p.c_n] + factor * from[j * p.b_n]);
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        if constexpr (mtf::detail::wraps<T>) {
+          row[j * p.c_n] = mtf::detail::sum_of(row[j * p.c_n], mtf::detail::product_of(factor, from[j * p.b_n]));
+        } else {
+          row[j * p.c_n] = static_cast<T>(row[j * p.c_n] + factor * from[j * p.b_n]);
+        }
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 // Element-wise kernels: map, its gradient, fill, range, copy.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -87,6 +88,12 @@ void execute(const Space& space, const MapPlan& plan, const F& f, R* out, const 
   map(space, "mtf::map", plan.loop, f, out, in...);
 }
 
+/// The derivative in one argument, of a function object that says it itself: `partial(argument, values...)`.
+template <class F, class T, class... Ts>
+concept has_partial = requires(const F& f, const Ts&... values) {
+  { f.partial(0, values...) } -> std::same_as<T>;
+};
+
 /// dy times the slope of f in its argument `which`. Where dy is 0 the result does not depend on the element, so the
 /// gradient is 0 whatever the slope: an infinite one, of a branch that `where` did not take, must not make a NaN of it.
 template <class F, class T>
@@ -100,7 +107,12 @@ struct Slope {
   }
   template <std::size_t... I, class... Ts>
   MTF_FUNCTION T slope(std::index_sequence<I...>, Ts... arguments) const {
-    return f(Dual<T>(arguments, static_cast<int>(I) == which ? T(1) : T(0))...).slope;
+    if constexpr (has_partial<F, T, Ts...>) {
+      return f.partial(which, arguments...);
+    } else {
+      // Of one argument it is a constant, which spares the work on slopes that are 0.
+      return f(Dual<T>(arguments, sizeof...(I) == 1 || static_cast<int>(I) == which ? T(1) : T(0))...).slope;
+    }
   }
 };
 

@@ -1,6 +1,7 @@
 // Reductions of a slice.
 #pragma once
 
+#include <mtf/core/arithmetic.hpp>
 #include <mtf/kernels/launch.hpp>
 #include <mtf/kernels/sum.hpp>
 
@@ -12,7 +13,7 @@ namespace kernels {
 template <class T, Combine How>
 MTF_FUNCTION inline T combine(T a, T b) {
   if constexpr (How == Combine::sum) {
-    return static_cast<T>(a + b);
+    return mtf::detail::sum_of(a, b);
   } else if constexpr (How == Combine::max) {
     return b > a || b != b ? b : a;
   } else if constexpr (How == Combine::min) {

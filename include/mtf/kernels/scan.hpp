@@ -1,6 +1,7 @@
 // Cumulative sums along a dim.
 #pragma once
 
+#include <mtf/core/arithmetic.hpp>
 #include <mtf/kernels/launch.hpp>
 #include <mtf/kernels/sum.hpp>
 #include <mtf/plan/selection.hpp>
@@ -43,7 +44,8 @@ struct CumulativeSumKernel {
     for (std::int64_t i = 0; i < count; ++i) sums[i] = T(0);
     for (std::int64_t part = plan.first_part; part < plan.end_part; ++part) {
       const T* total = totals + part * plan.part_stride + offset[2] + begin * outer.inner_strides[2];
-      for (std::int64_t i = 0; i < count; ++i) sums[i] += total[i * outer.inner_strides[2]];
+      for (std::int64_t i = 0; i < count; ++i)
+        sums[i] = mtf::detail::sum_of(sums[i], total[i * outer.inner_strides[2]]);
     }
     for (std::int64_t step = 0; step < plan.length; ++step) {
       const std::int64_t along = (plan.reverse ? plan.length - 1 - step : step) * plan.stride;
@@ -51,7 +53,7 @@ struct CumulativeSumKernel {
       const T* from = in + offset[1] + begin * outer.inner_strides[1] + along;
       for (std::int64_t i = 0; i < count; ++i) {
         const T before = sums[i];
-        sums[i] += from[i * outer.inner_strides[1]];
+        sums[i] = mtf::detail::sum_of(sums[i], from[i * outer.inner_strides[1]]);
         to[i * outer.inner_strides[0]] = plan.exclusive ? before : sums[i];
       }
     }

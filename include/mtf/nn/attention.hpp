@@ -27,6 +27,10 @@ struct ScaleAndMask {
   MTF_FUNCTION constexpr X operator()(const X& logit, const X& mask) const {
     return static_cast<X>(scale) * logit + mask;
   }
+  template <class X>
+  MTF_FUNCTION constexpr X partial(int argument, const X&, const X&) const {
+    return argument == 0 ? static_cast<X>(scale) : X(1);
+  }
 };
 
 }  // namespace detail

@@ -16,7 +16,7 @@ inline namespace v0 {
 
 struct LanguageModelOptions {
   std::int64_t layers = 2;      ///< blocks of attention and feed-forward
-  double dropout = 0;           ///< rate, in training
+  double dropout = 0;           ///< rate in [0, 1), in training
   double label_smoothing = 0;   ///< see CrossEntropyOptions
   double z_loss = 1e-4;         ///< in training
   double embedding_stddev = 1;  ///< of the initial embeddings; 1 is the original's, less suits Adam better
@@ -98,7 +98,7 @@ class LanguageModel {
 
   constexpr LanguageModel(World& world, const D& dims, const LanguageModelOptions& options, const Scope& scope = {})
       : dims_(dims),
-        options_(options),
+        options_(checked(options)),
         embedding_(
             variable<T>(world, scope / "embedding", init::normal(options.embedding_stddev), dims.vocab, dims.d_model)),
         positions_(variable<T>(world, scope / "positional_embedding", init::normal(options.position_stddev),
@@ -163,6 +163,26 @@ class LanguageModel {
           feed_forward_norm(world, scope / "feed_forward_norm", dims.d_model),
           feed_forward(world, scope / "feed_forward", dims.d_model, dims.d_ff, options.output_scale) {}
   };
+
+  /// The options, if all are in range: before there is a variable.
+  [[nodiscard]] static constexpr const LanguageModelOptions& checked(const LanguageModelOptions& options) {
+    const auto require = [](const char* name, double value, bool holds, const char* permitted) {
+      detail::require_parameter("LanguageModel", name, value, holds, permitted);
+    };
+    const auto amount = [&](const char* name, double value) {
+      require(name, value, detail::is_finite_and_not_negative(value), "a finite number, at least 0");
+    };
+    require("layers", static_cast<double>(options.layers), options.layers >= 0, "at least 0");
+    require("dropout", options.dropout, options.dropout >= 0 && options.dropout < 1, "in [0, 1)");
+    require("label_smoothing", options.label_smoothing, options.label_smoothing >= 0 && options.label_smoothing <= 1,
+            "in [0, 1]");
+    amount("z_loss", options.z_loss);
+    amount("embedding_stddev", options.embedding_stddev);
+    amount("position_stddev", options.position_stddev);
+    amount("output_scale", options.output_scale);
+    amount("logits_scale", options.logits_scale);
+    return options;
+  }
 
   D dims_;
   LanguageModelOptions options_;

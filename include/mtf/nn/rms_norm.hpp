@@ -17,13 +17,18 @@ struct Rescale {
   MTF_FUNCTION constexpr X operator()(const X& x, const X& factor, const X& scale) const {
     return x * factor * scale;
   }
+  template <class X>
+  MTF_FUNCTION constexpr X partial(int argument, const X& x, const X& factor, const X& scale) const {
+    return (argument == 0 ? factor : x) * (argument == 2 ? factor : scale);
+  }
 };
 
 }  // namespace detail
 
 /// y = x / sqrt(mean of x^2 over Model + epsilon) * scale[Model]; no mean is subtracted, there is no bias. The scale
 /// starts at 1.
-/// Communication: none unless Model is split. Keeps x for its gradient.
+/// Communication: none unless Model is split. Keeps x for its gradient. A row whose sum of squares overflows, which
+/// takes elements beyond 1e19 in float, gives zeros; divide it by a number first.
 template <class World, floating T, dim_like Model>
 struct RmsNorm {
   static constexpr double epsilon = 1e-6;

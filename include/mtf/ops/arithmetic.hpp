@@ -6,13 +6,20 @@
 namespace mtf {
 inline namespace v0 {
 
+// Of floating-point numbers as IEEE 754 has it. Integers wrap around where they overflow: sums, differences, products
+// and squares are those modulo 2^bits, and the negative of the least integer is the integer itself.
+
 /// Function objects for `map`; each also has a free function. Add and Subtract are in tensor/form.hpp.
 namespace functions {
 
 struct Multiply {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-    return static_cast<X>(a * b);
+    return detail::product_of(a, b);
+  }
+  template <class X>
+  MTF_FUNCTION constexpr X partial(int argument, const X& a, const X& b) const {
+    return argument == 0 ? b : a;
   }
 };
 struct Divide {
@@ -49,7 +56,8 @@ struct Reciprocal {
 struct SquaredDifference {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-    return static_cast<X>((a - b) * (a - b));
+    const X difference = detail::difference_of(a, b);
+    return detail::product_of(difference, difference);
   }
 };
 
@@ -152,7 +160,8 @@ constexpr auto operator/(const X& x, C c) {
 template <operand X, scalar C>
 constexpr auto operator/(C c, const X& x) {
   if constexpr (detail::divisible<X>) {
-    return detail::map_named("reciprocal", functions::Reciprocal{}, x) * c;
+    // Not the reciprocal times c, which is rounded twice and may overflow.
+    return detail::map_named("divide", detail::WithLeft<functions::Divide, double>{{}, static_cast<double>(c)}, x);
   } else {
     return poisoned(division_of_integers<C, element_of<X>>{});
   }
@@ -242,9 +251,18 @@ constexpr auto minimum(C c, const X& x) {
 }
 
 /// x, but at least `low` and at most `high`, which are tensors or host numbers; the gradient where a bound holds is the
-/// bound's, at ties both have it (see maximum).
+/// bound's, at ties both have it (see maximum). Throws if a number is NaN, or both are numbers and low > high.
 template <operand X, class Low, class High>
 constexpr auto clip(const X& x, const Low& low, const High& high) {
+  if constexpr (scalar<Low>) {
+    detail::require_parameter("clip", "low", static_cast<double>(low), low == low, "a number");
+    if constexpr (scalar<High>) {
+      detail::require_parameter("clip", "high", static_cast<double>(high),
+                                !(static_cast<double>(high) < static_cast<double>(low)), "no less than low");
+    }
+  }
+  if constexpr (scalar<High>)
+    detail::require_parameter("clip", "high", static_cast<double>(high), high == high, "a number");
   return minimum(maximum(x, low), high);
 }
 /// The sum of tensors that broadcast by name, from the left.

@@ -46,8 +46,11 @@ template <class E, class To, class From>
 
 }  // namespace untyped
 
-/// x with elements of type To, by static_cast. No communication; a pending sum is completed first, so that it is
-/// rounded once. The gradient is cast back (that of bfloat16 stays in float until it is read); between integers and floating point there is none.
+/// x with elements of type To. Floating point to integers: the fraction is cut off, a number out of range becomes the
+/// nearest one of To, NaN becomes 0. A larger integer type to a smaller one: modulo 2^bits. To a smaller floating-point
+/// type: rounded to nearest, beyond its range to infinity. To bool: whether it is not 0, as NaN is not. No
+/// communication; a pending sum is completed first, so that it is rounded once. The gradient is cast back (that of
+/// bfloat16 stays in float until it is read); between integers and floating point there is none.
 template <element To, operand X>
 constexpr auto cast(const X& x) {
   if constexpr (any_poisoned<X>) {

@@ -69,6 +69,18 @@ template <class E, class T>
   return {};
 }
 
+/// Throws for parameters of an initializer that no values can be drawn with, naming the variable.
+template <class T>
+constexpr void require_initializer(const Scope& path, const init::Initializer& initializer) {
+  using Kind = init::Initializer::Kind;
+  const bool uniform = initializer.kind == Kind::uniform;
+  if (!uniform && initializer.kind != Kind::normal && initializer.kind != Kind::truncated_normal) return;
+  const Distribution distribution = uniform ? Distribution::uniform : Distribution::normal;
+  if (!detail::can_draw<T>(distribution, initializer.a, initializer.b)) {
+    detail::require_distribution<T>("variable " + quoted(path.view()), distribution, initializer.a, initializer.b);
+  }
+}
+
 template <class E, class T>
 [[nodiscard]] constexpr Array placeholder(E& engine, const ShapeValue& shape) {
   return {make_value(engine, place_legally(engine, "placeholder", shape), element_type_of<T>::value), {}};
@@ -97,6 +109,7 @@ MTF_NOINLINE constexpr VariableState& variable(E& engine, Registry& registry, co
   using A = typename mtf::detail::TypesOf<T>::activation;
   const KeptPlacement& placement = place_legally(engine, "variable", shape);
   registry.require_new(engine, path);
+  require_initializer<M>(path, initializer);
   const Key key{seed, path.hash()};
   // Drawn in the master type, so that a program that starts from a checkpoint starts alike.
   const Ref<Value> value = convert<E, S, M>(engine, initial<E, M>(engine, placement, initializer, key));
@@ -133,8 +146,8 @@ constexpr auto make_variable(World& world, const Scope& path, const init::Initia
 }  // namespace detail
 
 /// A new variable of shape [Dims...], named by its path in the world's registry; `T` is one element type, or three:
-/// ElementTypes<master, slice, activation>. Errors: a path already in use; dims that cannot be placed. No
-/// communication: each rank draws its own slice of the one global initial value.
+/// ElementTypes<master, slice, activation>. Errors: a path already in use; dims that cannot be placed; an initializer
+/// with a deviation that is negative or no number, or bounds in the wrong order. No communication: each rank draws its own slice of the one global initial value.
 template <variable_element T, static_dim... Dims, class World>
 constexpr auto variable(World& world, const Scope& path, const init::Initializer& initializer) {
   if constexpr (!detail::trainable_types<T>) {

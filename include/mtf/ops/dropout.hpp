@@ -9,12 +9,13 @@ inline namespace v0 {
 namespace untyped {
 
 namespace detail {
-/// x where the mask is 1, scaled.
+/// x where the mask is 1, scaled; else 0, whatever x is: chosen, not multiplied.
 struct Keep {
   double scale;
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x, const X& mask) const {
-    return x * (mask * static_cast<X>(scale));
+    const X scaled = x * (mask * static_cast<X>(scale));
+    return mask == X(0) ? X(0) : scaled;
   }
 };
 }  // namespace detail
@@ -57,7 +58,7 @@ template <class E, class T>
   constexpr const char* name = "dropout";
   mtf::detail::require_open(engine, name);
   if (rate == 0) return x;
-  if (!(rate > 0 && rate < 1)) raise(name, "rate " + std::to_string(rate) + " is not in [0, 1)");
+  mtf::detail::require_parameter(name, "rate", rate, rate > 0 && rate < 1, "in [0, 1)");
   if (!includes(x.value->placement.shape(), noise)) {
     raise(name, "the noise has dims " + describe(noise) + " that x " + describe(x.value->placement.shape()) +
                     " lacks; draw noise over dims of x only");

@@ -11,7 +11,7 @@ namespace functions {
 struct Square {
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return x * x;
+    return detail::product_of(x, x);
   }
 };
 struct Sqrt {
@@ -91,13 +91,15 @@ struct Power {
 
 // y[dims] = f(x[dims]), no communication; a sum is completed first. Gradients: the analytic derivative through dual
 // numbers. Functions with values in between the integers take floating point; of other elements they do not compile.
+// At infinities, zeros and NaN values are those of C's functions (Annex F) and slopes the limits of the derivative.
 
-/// x^2, of numbers of any kind; integers overflow as in C++. Gradient: 2 x g.
+/// x^2, of numbers of any kind; integers wrap around. Gradient: 2 x g.
 template <operand X>
 constexpr auto square(const X& x) {
   return detail::map_named("square", functions::Square{}, x);
 }
-/// The square root; NaN below 0. Gradient: g / (2 sqrt(x)), infinite at 0, and 0 there where g is 0.
+/// The square root; NaN below 0. Gradient: g / (2 sqrt(x)), infinite at 0 (with the sign of the zero), and 0 there
+/// where g is 0.
 template <operand X>
 constexpr auto sqrt(const X& x) {
   return detail::map_if(detail::real<X>{}, "sqrt", functions::Sqrt{}, x);
@@ -137,7 +139,7 @@ template <operand X>
 constexpr auto cos(const X& x) {
   return detail::map_if(detail::real<X>{}, "cos", functions::Cos{}, x);
 }
-/// |x|; the gradient at 0 is 0.
+/// |x|; the gradient at 0 is 0. The least integer, whose magnitude its type lacks, stays.
 template <operand X>
 constexpr auto abs(const X& x) {
   return detail::map_named("abs", functions::Abs{}, x);
@@ -147,8 +149,9 @@ template <operand X>
 constexpr auto sign(const X& x) {
   return detail::map_named("sign", functions::Sign{}, x);
 }
-/// x to the power y, broadcasting; float or double. Negative x has a power where y is a whole number. The gradient in y
-/// is that of exp(y log x): 0 where x = 0, NaN where x < 0.
+/// x to the power y, broadcasting; float or double. Negative x has a power where y is a whole number. Values at the
+/// corners are C's: pow(x, 0) = pow(1, y) = 1, of NaN too. The gradient in y is that of exp(y log x): 0 where x = 0, NaN
+/// where x < 0; that in x is 0 where y = 0.
 template <operand X, operand Y>
 constexpr auto pow(const X& x, const Y& y) {
   if constexpr (!floating<element_of<X>>) {

@@ -26,7 +26,8 @@ struct FloorDivide {
       X quotient = (a - rest) / b;
       if (rest != X(0) && (rest < X(0)) != (b < X(0))) quotient -= X(1);
       const X whole = std::floor(quotient);
-      return quotient - whole > X(0.5) ? whole + X(1) : whole;
+      const X nearest = quotient - whole > X(0.5) ? whole + X(1) : whole;
+      return nearest == X(0) ? std::copysign(nearest, a / b) : nearest;
     }
   }
 };
@@ -68,8 +69,9 @@ using dividing = typename DivisionCheck<X, Y>::type;
 
 // Element-wise with Python's rule: the quotient is rounded down and the remainder has the sign of the divisor, so that
 // floor_divide(x, y) * y + mod(x, y) is x. Broadcasting; one of the two may be a host number. Integers and floating
-// point. An integer divided by 0 gives quotient 0 and remainder 0; a floating-point number an infinity or NaN, and
-// remainder NaN. No communication; gradients take the result as a constant.
+// point. An integer divided by 0 gives quotient 0 and remainder 0, the least integer divided by -1 itself and remainder
+// 0; a floating-point number divided by 0 an infinity or NaN, and remainder NaN, as an infinity divided by any number
+// gives NaN and NaN. No communication; gradients take the result as a constant.
 
 /// The largest whole number not above x / y.
 template <class X, class Y>

@@ -41,7 +41,7 @@ struct Scale {
   [[nodiscard]] constexpr double coefficient(int) const { return static_cast<double>(factor); }
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& x) const {
-    return static_cast<X>(static_cast<X>(factor) * x);
+    return product_of(static_cast<X>(factor), x);
   }
 };
 template <class Number>
@@ -263,6 +263,8 @@ constexpr auto map_checked(Checked, const char* name, const F& f, const Xs&... x
 /// Elements of bfloat16 are floats to f; its float results are rounded back. The gradient evaluates f on dual numbers,
 /// so its call operator must be a template, or take the element type and `Dual` of it, and use the functions of
 /// core/dual.hpp (`exp`, `max`, ...) found by argument-dependent lookup.
+/// A function object may also say its derivatives itself, `T partial(int argument, T... values) const`, which is less
+/// work where they are simple.
 /// Communication: none, but pending operands are completed unless f is a `linear_function`.
 template <class F, operand X, operand... Xs>
 constexpr auto map(const F& f, const X& x, const Xs&... xs) {

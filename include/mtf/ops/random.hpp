@@ -37,6 +37,29 @@ MTF_NOINLINE [[nodiscard]] constexpr DrawnSlice plan_draw(const Backend& backend
   return slice;
 }
 
+/// Whether numbers of type T can be drawn with these parameters: ends of an interval, or mean and deviation.
+template <class T>
+[[nodiscard]] constexpr bool can_draw(Distribution distribution, double a, double b) {
+  constexpr auto largest = static_cast<double>(std::numeric_limits<computed<T>>::max());
+  const double least_b = distribution == Distribution::uniform ? a : 0;
+  const bool ordered = b > least_b || (b == 0 && distribution != Distribution::uniform);
+  return a >= -largest && a <= largest && ordered && b <= largest && mtf::detail::is_finite(b - a);
+}
+/// Throws with the parameter that is in the way.
+template <class T>
+constexpr void require_distribution(std::string_view name, Distribution distribution, double a, double b) {
+  constexpr auto largest = static_cast<double>(std::numeric_limits<computed<T>>::max());
+  const bool uniform = distribution == Distribution::uniform;
+  mtf::detail::require_parameter(name, uniform ? "low" : "mean", a, a >= -largest && a <= largest,
+                                 "a finite number of the element type");
+  if (uniform) {
+    mtf::detail::require_parameter(name, "high", b, can_draw<T>(distribution, a, b),
+                                   "above low by a finite number, else the interval is empty");
+  } else {
+    mtf::detail::require_parameter(name, "stddev", b, can_draw<T>(distribution, a, b), "a finite number, at least 0");
+  }
+}
+
 }  // namespace detail
 
 /// A random value of this placement: no communication, replicas are equal, slices are those of one global array.
@@ -83,9 +106,7 @@ template <class E, class T>
 template <class E, class T>
 [[nodiscard]] constexpr Array random_tensor(E& engine, const char* name, const ShapeValue& shape, const Key& key,
                                             Distribution distribution, double a, double b) {
-  if (distribution == Distribution::uniform && !(a < b)) {
-    raise(name, "the interval (" + std::to_string(a) + ", " + std::to_string(b) + ") is empty");
-  }
+  detail::require_distribution<T>(name, distribution, a, b);
   return {random<E, T>(engine, place_legally(engine, name, shape), key, distribution, a, b), {}};
 }
 
@@ -124,8 +145,8 @@ template <class T>
 concept drawn_whole = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
 /// A tensor of shape [Dims...] of independent normal numbers (mean, standard deviation). The value of an element
-/// depends on `key` and its global index only: the same on any mesh and layout, in float (rounded) and double. No
-/// communication.
+/// depends on `key` and its global index only: the same on any mesh and layout, in float (rounded) and double. Throws
+/// unless the mean is finite and the deviation is and at least 0. No communication.
 template <element T, static_dim... Dims, class World>
 constexpr auto random_normal(World& world, const Key& key, double mean = 0, double stddev = 1) {
   if constexpr (!floating<T>) {
@@ -146,7 +167,8 @@ constexpr auto random_normal_of(World& world, const Key& key, double mean, doubl
     return detail::random_tensor<T>(world, "random_normal", key, Distribution::normal, mean, stddev, dims...);
   }
 }
-/// Uniform numbers in (low, high), never an end; otherwise as random_normal. Each is one of 2^32 equidistant numbers,
+/// Uniform numbers in (low, high), never an end; throws unless both are finite and low < high; otherwise as
+/// random_normal. Each is one of 2^32 equidistant numbers,
 /// in double too: 32 random bits, not 53.
 template <element T, static_dim... Dims, class World>
   requires(!drawn_whole<T>)

@@ -28,8 +28,8 @@ template <class E, class T>
                                                       const Key& key) {
   constexpr const char* name = "sample_with_temperature";
   mtf::detail::require_open(engine, name);
-  if (!(temperature >= 0))
-    raise(name, "temperature " + std::to_string(temperature) + " is negative; 0 takes the largest logit");
+  mtf::detail::require_parameter(name, "temperature", temperature, temperature >= 0 && temperature <= 1e30,
+                                 "in [0, 1e30]; 0 takes the largest logit");
   if (temperature == 0) return arg_extreme<E, T>(engine, x, dim, Combine::max, name);
   const KeptPlacement& placement = x.value->placement;
   require_indices(name, placement.dims[placement.find(dim)]);
@@ -54,7 +54,7 @@ template <class E, class T>
 
 /// y[rest] = an int32 index along D drawn with the probabilities softmax(logits / temperature); the largest logit's if
 /// the temperature is 0 (argmax). The draw depends on `key` and the global indices only: the same on any mesh and
-/// layout. Throws if the temperature is negative or NaN, or as argmax does. Communication: that of argmax. No gradient.
+/// layout. Throws unless 0 <= temperature <= 1e30 (that is a uniform choice already), or as argmax does. Communication: that of argmax. No gradient.
 template <dim_like D, operand X>
 constexpr auto sample_with_temperature(const X& logits, double temperature, const Key& key) {
   if constexpr (any_poisoned<X>) {

@@ -1,6 +1,8 @@
 // softmax, log_softmax, logsumexp along one dim, which may be split.
 #pragma once
 
+#include <limits>
+
 #include <mtf/ops/along.hpp>
 #include <mtf/ops/arithmetic.hpp>
 #include <mtf/ops/cast.hpp>
@@ -13,11 +15,12 @@ namespace untyped {
 
 namespace detail {
 
-/// exp(x - m). A row of -inf only has m = -inf: its elements count as 0, not as NaN.
+/// exp(x - m) of an element and the largest of its row. The difference of equal infinities is 0: several +inf share the
+/// row, as equal elements of any size do. But a row of -inf only, m = -inf, is off: its elements count as 0.
 struct ExpShifted {
   template <class X>
   MTF_FUNCTION X operator()(const X& x, const X& m) const {
-    return x == m && m - m != X(0) && m < X(0) ? X(0) : exp(x - m);
+    return x == m ? X(m >= std::numeric_limits<X>::lowest()) : exp(x - m);
   }
 };
 /// The element's share of its row; a row that is masked as a whole has sum 0 and gives zeros.
@@ -33,11 +36,17 @@ struct AddLog {
     return sum == X(0) ? m : m + log(sum);
   }
 };
+/// The logarithm of the sum of a row; of one that is off +inf, so that its elements have the logarithm -inf.
+struct LogOfSum {
+  template <class X>
+  MTF_FUNCTION X operator()(const X& sum) const {
+    return sum == X(0) ? std::numeric_limits<X>::infinity() : log(sum);
+  }
+};
 struct LogShare {
   template <class X>
-  MTF_FUNCTION constexpr X operator()(const X& x, const X& log_sum) const {
-    return x == log_sum ? (x - x == X(0) ? X(0) : x)
-                        : x - log_sum;  // -inf less -inf is -inf here: the element has no share
+  MTF_FUNCTION constexpr X operator()(const X& x, const X& m, const X& log_sum) const {
+    return (x == m ? X(0) : x - m) - log_sum;
   }
 };
 /// The sum with one more exponential.
@@ -53,16 +62,18 @@ struct SoftmaxSlope {
     return y * (dy - dot);
   }
 };
+/// An element without a share keeps none, however it moves.
 struct LogSoftmaxSlope {
   template <class X>
   MTF_FUNCTION X operator()(const X& y, const X& dy, const X& sum) const {
-    return dy - exp(y) * sum;
+    return y < std::numeric_limits<X>::lowest() ? X(0) : dy - exp(y) * sum;
   }
 };
+/// dy of a row times the share of an element in it, from dy as a share of the sum.
 struct LogSumExpSlope {
   template <class X>
-  MTF_FUNCTION X operator()(const X& x, const X& y, const X& dy) const {
-    return dy * ExpShifted{}(x, y);
+  MTF_FUNCTION X operator()(const X& x, const X& m, const X& dy_share) const {
+    return dy_share == X(0) ? X(0) : dy_share * ExpShifted{}(x, m);
   }
 };
 
@@ -106,8 +117,8 @@ template <class E, class T>
 class SoftmaxGradient final : public Operation {
  public:
   SoftmaxKind kind{};
-  Ref<Value> x;  ///< logsumexp only
-  Ref<Value> y;
+  Ref<Value> x, row_largest, row_sum;  ///< logsumexp only
+  Ref<Value> y;                        ///< the others
   const KeptPlacement* rows = nullptr;
   constexpr ~SoftmaxGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
@@ -115,7 +126,8 @@ class SoftmaxGradient final : public Operation {
     complete(*gradient, this->name);
     E& engine = static_cast<E&>(gradient->backend());
     if (kind == SoftmaxKind::logsumexp) {
-      sink.add(0, detail::apply<E, T>(engine, detail::LogSumExpSlope{}, x->placement, x, y, gradient));
+      const Ref<Value> shares = detail::apply<E, T>(engine, detail::Share{}, row_sum->placement, gradient, row_sum);
+      sink.add(0, detail::apply<E, T>(engine, detail::LogSumExpSlope{}, x->placement, x, row_largest, shares));
     } else if (kind == SoftmaxKind::softmax) {
       const Ref<Value> product = detail::apply<E, T>(engine, functions::Multiply{}, y->placement, y, gradient);
       const Ref<Value> dot = detail::full_sum<E, T>(engine, product, *rows, this->name);
@@ -145,16 +157,22 @@ template <class E, class T>
   Array result;
   if (kind == SoftmaxKind::softmax) {
     result.value = detail::apply<E, T>(engine, detail::Share{}, whole, parts.elements, parts.sum);
-  } else {
+  } else if (kind == SoftmaxKind::logsumexp) {
     result.value = detail::apply<E, T>(engine, detail::AddLog{}, rows, parts.largest, parts.sum);
-    if (kind == SoftmaxKind::log_softmax)
-      result.value = detail::apply<E, T>(engine, detail::LogShare{}, whole, x.value, result.value);
+  } else {
+    const Ref<Value> log_sum = detail::apply<E, T>(engine, detail::LogOfSum{}, rows, parts.sum);
+    result.value = detail::apply<E, T>(engine, detail::LogShare{}, whole, x.value, parts.largest, log_sum);
   }
   if (records(engine, x)) {
     auto* operation = make<SoftmaxGradient<E, T>>();
     operation->kind = kind;
-    if (kind == SoftmaxKind::logsumexp) operation->x = x.value;
-    operation->y = result.value;
+    if (kind == SoftmaxKind::logsumexp) {
+      operation->x = x.value;
+      operation->row_largest = parts.largest;
+      operation->row_sum = parts.sum;
+    } else {
+      operation->y = result.value;
+    }
     operation->rows = &rows;
     record<E, T>(result, name, operation, x);
   }
@@ -235,8 +253,11 @@ concept extra_logit_like = scalar<X> || operand<X>;
 // shares add up to less than 1: attention that may look at nothing. It receives no gradient, as in the original, and
 // takes no communication.
 
-/// y = exp(x) / sum of exp(x) over D, shifted by the maximum so that it does not overflow. A row that is -inf
-/// throughout gives zeros. Communication if D is split: two allreduces (max, sum) of a row each; one in the gradient.
+// Infinite elements: one of -inf is off, it has share 0 and no gradient. A row that is -inf throughout has shares 0 (not
+// 0 / 0), logarithms and logsumexp -inf, and gradient 0. Elements of +inf have the row to themselves, in equal parts, as
+// equal numbers of any size have: share 1 / k of k, the logarithm -log(k), and logsumexp +inf. NaN makes a row NaN.
+
+/// y = exp(x) / sum of exp(x) over D, shifted by the maximum so that it does not overflow. Communication if D is split: two allreduces (max, sum) of a row each; one in the gradient.
 template <dim_like D, operand X>
 constexpr auto softmax(const X& x) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::softmax, "softmax", std::false_type{});
@@ -245,7 +266,7 @@ template <dim_like D, operand X, detail::extra_logit_like Extra>
 constexpr auto softmax(const X& x, const Extra& extra_logit) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::softmax, "softmax", std::false_type{}, extra_logit);
 }
-/// x - logsumexp(x) along D. Communication as for softmax.
+/// x - logsumexp(x) along D, the logarithm of softmax. Communication as for softmax.
 template <dim_like D, operand X>
 constexpr auto log_softmax(const X& x) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::log_softmax, "log_softmax", std::false_type{});
@@ -254,7 +275,8 @@ template <dim_like D, operand X, detail::extra_logit_like Extra>
 constexpr auto log_softmax(const X& x, const Extra& extra_logit) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::log_softmax, "log_softmax", std::false_type{}, extra_logit);
 }
-/// y[rest] = log of the sum of exp(x) over D. Communication if D is split: two allreduces; none in the gradient.
+/// y[rest] = log of the sum of exp(x) over D. Communication if D is split: two allreduces; none in the gradient, which
+/// is g softmax(x).
 template <dim_like D, operand X>
 constexpr auto logsumexp(const X& x) {
   return detail::softmax_named<D>(x, untyped::SoftmaxKind::logsumexp, "logsumexp", std::true_type{});

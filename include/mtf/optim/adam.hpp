@@ -10,9 +10,9 @@ inline namespace v0 {
 /// The constants of Adam's formula, all without unit; none changes with the step.
 struct AdamOptions {
   double beta1 = 0.9;       ///< what the mean of the gradients keeps of itself in a step, in [0, 1)
-  double beta2 = 0.999;     ///< the same for the mean of their squares
-  double epsilon = 1e-6;    ///< added to the root of that mean, which may be 0
-  double weight_decay = 0;  ///< share of a weight that a step with rate 1 takes away
+  double beta2 = 0.999;     ///< the same for the mean of their squares, in [0, 1)
+  double epsilon = 1e-6;    ///< added to the root of that mean, which may be 0; at least 0
+  double weight_decay = 0;  ///< share of a weight that a step with rate 1 takes away; at least 0
 };
 
 namespace untyped {
@@ -57,9 +57,23 @@ class Adam {
                 "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
 
  public:
-  constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}
+  /// Throws unless the options are in the ranges that AdamOptions names.
+  constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {
+    const auto share = [](const char* name, double value) {
+      detail::require_parameter("adam", name, value, value >= 0 && value < 1, "in [0, 1)");
+    };
+    const auto amount = [](const char* name, double value) {
+      detail::require_parameter("adam", name, value, detail::is_finite_and_not_negative(value), detail::not_negative);
+    };
+    share("beta1", options.beta1);
+    share("beta2", options.beta2);
+    amount("epsilon", options.epsilon);
+    amount("weight_decay", options.weight_decay);
+  }
 
+  /// One step. Throws, with nothing changed, unless the rate is finite and at least 0.
   constexpr void apply(const VariableGradients& gradients, double rate) {
+    detail::require_rate("adam", rate);
     untyped::adam<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, options_, rate);
   }
 

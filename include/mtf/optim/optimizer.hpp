@@ -11,6 +11,11 @@ inline namespace v0 {
 
 namespace detail {
 
+inline constexpr const char* not_negative = "a finite number, at least 0";
+constexpr void require_rate(const char* optimizer, double rate) {
+  require_parameter(optimizer, "rate", rate, is_finite_and_not_negative(rate), not_negative);
+}
+
 template <class T>
 constexpr void require_type(const VariableState& state) {
   if (state.slice()->type() != element_type_of<T>::value) {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <mtf/core/config.hpp>
+#include <mtf/tensor/error.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -24,7 +24,16 @@ struct LinearSchedule {
   std::int64_t warmup_steps = 0;  ///< 0: no rise
   std::int64_t total_steps = 0;   ///< 0: no fall by steps
 
+  /// Throws for a peak that is negative or no finite number, negative steps, and a time that is negative or NaN.
   [[nodiscard]] constexpr double rate(const TrainingProgress& progress) const {
+    const auto require = [](const char* name, double value, bool holds) {
+      detail::require_parameter("LinearSchedule", name, value, holds, "a finite number, at least 0");
+    };
+    require("peak", peak, detail::is_finite_and_not_negative(peak));
+    require("warmup_steps", static_cast<double>(warmup_steps), warmup_steps >= 0);
+    require("total_steps", static_cast<double>(total_steps), total_steps >= 0);
+    require("step", static_cast<double>(progress.step), progress.step >= 0);
+    require("time_fraction", progress.time_fraction, detail::is_finite_and_not_negative(progress.time_fraction));
     const double rise = progress.step + 1 < warmup_steps
                             ? static_cast<double>(progress.step + 1) / static_cast<double>(warmup_steps)
                             : 1.0;

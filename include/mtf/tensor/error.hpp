@@ -1,6 +1,8 @@
 // Errors that pure functions of shapes find: thrown before any side effect, equal on all ranks, catchable.
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -50,6 +52,24 @@ constexpr void require_none(std::string_view operation, const Violations& violat
 constexpr void require_none(std::string_view operation, const MeshValue& mesh, const Violations& violations) {
   if (!violations.empty()) raise(operation, mesh, violations);
 }
+
+/// Throws for a number that a parameter cannot be: "mtf: dropout: rate is 1.5; it has to be in [0, 1)".
+MTF_RARE [[noreturn]] MTF_RUN_TIME void raise_parameter(std::string_view operation, const char* parameter, double value,
+                                                        const char* permitted);
+
+namespace detail {
+
+/// What every operation with a number as parameter asks before it does anything. The number is the same on all ranks,
+/// so the error is. `permitted` completes "it has to be ...".
+constexpr void require_parameter(std::string_view operation, const char* parameter, double value, bool holds,
+                                 const char* permitted) {
+  if (!holds) raise_parameter(operation, parameter, value, permitted);
+}
+/// Neither NaN nor infinite.
+[[nodiscard]] constexpr bool is_finite(double value) { return value - value == 0; }
+[[nodiscard]] constexpr bool is_finite_and_not_negative(double value) { return value >= 0 && is_finite(value); }
+
+}  // namespace detail
 
 #if MTF_HAS_DEFINITIONS
 
@@ -154,6 +174,15 @@ void raise(std::string_view operation, const std::string& what) {
 }
 
 void raise(std::string_view operation, const char* what) { raise(operation, std::string(what)); }
+
+void raise_parameter(std::string_view operation, const char* parameter, double value, const char* permitted) {
+  char text[40];
+  for (int digits = 6; digits <= 17; ++digits) {  // the fewest that tell the number from its neighbours
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (std::strtod(text, nullptr) == value) break;
+  }
+  raise(operation, std::string(parameter) + " is " + (value != value ? "nan" : text) + "; it has to be " + permitted);
+}
 
 #endif
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include <mtf/core/arithmetic.hpp>
 #include <mtf/tensor/gradients.hpp>
 #include <mtf/tensor/operands.hpp>
 #include <mtf/tensor/plans.hpp>
@@ -79,7 +80,7 @@ struct Add {
   [[nodiscard]] constexpr double coefficient(int) const { return 1; }
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-    return static_cast<X>(a + b);
+    return detail::sum_of(a, b);
   }
 };
 struct Subtract {
@@ -87,7 +88,7 @@ struct Subtract {
   [[nodiscard]] constexpr double coefficient(int argument) const { return argument == 0 ? 1 : -1; }
   template <class X>
   MTF_FUNCTION constexpr X operator()(const X& a, const X& b) const {
-    return static_cast<X>(a - b);
+    return detail::difference_of(a, b);
   }
 };
 
@@ -99,7 +100,7 @@ template <class To>
 struct Convert {
   template <class X>
   MTF_FUNCTION constexpr To operator()(const X& x) const {
-    return static_cast<To>(x);
+    return converted<To>(x);
   }
 };
 
@@ -202,7 +203,7 @@ template <class From, class To>
 
 namespace untyped {
 
-/// x with elements of another type, by static_cast; completes a pending sum, so that it is rounded once.
+/// x with elements of another type (see `converted`); completes a pending sum, so that it is rounded once.
 template <class E, class To, class From>
 [[nodiscard]] constexpr Ref<Value> convert(E& engine, const Ref<Value>& x) {
   complete(*x, "cast");
