@@ -44,6 +44,7 @@ namespace detail {
       text += i == 0 ? ':' : ',';
       text += std::string_view(rule.axes[i].text);
     }
+    if (rule.optional) text += '?';
   }
   return text.empty() ? "\"\"" : text + "\"";
 }

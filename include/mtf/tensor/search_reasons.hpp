@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mtf/plan/layout_space.hpp>
@@ -12,6 +13,13 @@ inline namespace v0 {
 
 namespace detail {
 
+/// " (did you mean "batch"?)", if the step has a dim of a similar name.
+MTF_COLD [[nodiscard]] inline std::string hint_of_dim(std::string_view dim, const Survey& survey) {
+  std::vector<std::string_view> names;
+  for (const SurveyedDim& known : survey.dims) names.push_back(known.name.text);
+  const NearestName nearest = nearest_name(dim, names);
+  return nearest.is_similar ? " (did you mean " + quoted(nearest.name) + "?)" : "";
+}
 MTF_COLD [[nodiscard]] inline std::string whole_reason(const SurveyedDim& dim) {
   return "dim " + quoted(dim.name) + " cannot be split: " + dim.whole + " needs it whole";
 }
@@ -76,12 +84,13 @@ MTF_COLD [[nodiscard]] inline std::vector<std::string> faults_of_fixed(const Sur
   std::vector<std::string> faults;
   Violations violations;
   const PlacementRules rules = resolve(fixed, mesh, violations);
-  for (const Violation& violation : violations) faults.push_back(describe(violation));
+  for (const Violation& violation : violations) faults.push_back(describe(violation, mesh));
   for (int r = 0; r < rules.rules.size(); ++r) {
     const PlacementRules::Resolved& rule = rules.rules[r];
     const int at = survey.find(rule.dim);
     if (at < 0) {
-      faults.push_back("the fixed rule for dim " + quoted(rule.dim) + " names a dim that the step does not have");
+      faults.push_back("the fixed rule for dim " + quoted(rule.dim) + hint_of_dim(rule.dim.text, survey) +
+                       " names a dim that the step does not have");
       continue;
     }
     const SurveyedDim& dim = survey.dims[at];

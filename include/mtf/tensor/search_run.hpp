@@ -66,14 +66,16 @@ class SearchRun {
     std::vector<std::string> unknown;
     for (const std::string_view dim : options_.dims) {
       if (survey.find(Name(dim)) < 0)
-        unknown.push_back("SearchOptions::dims names " + quoted(Name(dim)) + ", a dim that the step does not have");
+        unknown.push_back("SearchOptions::dims names " + quoted(dim) + hint_of_dim(dim, survey) +
+                          ", a dim that the step does not have");
       if (!result.dims.full()) result.dims.push_back(Name(dim));
     }
     for (const std::string_view axis : options_.axes) {
       bool is_known = false;
       for (const MeshValue& one : meshes) is_known = is_known || one.find(Name(axis)) >= 0;
       if (!is_known)
-        unknown.push_back("SearchOptions::axes names " + quoted(Name(axis)) + ", an axis that the mesh does not have");
+        unknown.push_back("SearchOptions::axes names " + quoted(axis) + hint_of_axis(Name(axis), mesh) +
+                          ", an axis that the mesh does not have");
       if (!result.axes.full()) result.axes.push_back(Name(axis));
     }
     for (const AxisValue& axis : mesh.axes) {

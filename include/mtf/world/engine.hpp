@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@
 #include <mtf/runtime/memory_pool.hpp>
 #include <mtf/tensor/form.hpp>
 #include <mtf/tensor/sum_origin.hpp>
+#include <mtf/tensor/unused_rules.hpp>
+#include <mtf/tensor/world_rules.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -54,6 +57,8 @@ class Engine : public Backend {
   using memory_space = typename Space::memory_space;
   static constexpr bool host_accessible = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
 
+  UnusedRules unused_rules = UnusedRules::warn;
+
   /// Collective. Throws if the communicator does not have the mesh's size. The texts are those that names of the rules
   /// refer to.
   Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, std::vector<char> mesh_text,
@@ -71,6 +76,21 @@ class Engine : public Backend {
     closed = true;
     communicators_.close();
     space_.reset();
+  }
+
+  void begin_first_update() final {
+    const std::string text = tell_unused_rules();
+    if (!text.empty()) raise("layout", text);
+  }
+  /// Warns of rules that no tensor has used, on the first rank; the text if they are an error, else nothing.
+  MTF_COLD [[nodiscard]] std::string tell_unused_rules() const {
+    if (unused_rules == UnusedRules::ignore) return {};
+    std::string text = detail::describe_unused_rules(*this);
+    if (text.empty() || unused_rules == UnusedRules::error) return text;
+    if (communicators_.world().rank == 0)
+      std::fprintf(stderr, "mtf: warning: %s; WorldOptions::unused_rules can ignore this or make it an error\n",
+                   text.c_str());
+    return {};
   }
 
   /// Runs a plan on local slices.
