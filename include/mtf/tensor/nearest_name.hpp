@@ -23,7 +23,7 @@ MTF_RARE [[nodiscard]] MTF_RUN_TIME std::size_t edit_distance(std::string_view a
 /// Of `names` the one at the smallest edit distance.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME NearestName nearest_name(std::string_view name,
                                                              const std::vector<std::string_view>& names);
-/// The text with control characters written as in C: "\\n", "\\x1b".
+/// The text with control characters, those of Unicode among them, written as in C: "\\n", "\\x1b", "\\u009b".
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string on_one_line(std::string_view text);
 
 #if MTF_HAS_DEFINITIONS
@@ -65,10 +65,17 @@ NearestName nearest_name(std::string_view name, const std::vector<std::string_vi
 
 std::string on_one_line(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
+  const auto code_at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   std::string result;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code >= 0x20 && code != 0x7f) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const unsigned char code = code_at(i);
+    if (code == 0xc2 && i + 1 < text.size() && code_at(i + 1) >= 0x80 && code_at(i + 1) < 0xa0) {
+      result += "\\u00";
+      ++i;
+      result += digits[code_at(i) >> 4U];
+      result += digits[code_at(i) & 15U];
+    } else if (code >= 0x20 && code != 0x7f) {
       result += c;
     } else if (c == '\n' || c == '\t' || c == '\r') {
       result += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";

@@ -1,12 +1,13 @@
 // Rules that split nothing: most likely a misspelt dim, which would otherwise run replicated in silence.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <mtf/tensor/backend.hpp>
-#include <mtf/tensor/error.hpp>
+#include <mtf/tensor/world_rules.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -18,6 +19,8 @@ MTF_RARE [[nodiscard]] MTF_RUN_TIME std::vector<std::string_view> unused_dims(co
 /// The same in words, each with the name that may have been meant; empty if there are none, or no tensor at all. Equal
 /// on all ranks, as the tensors' names are.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe_unused_rules(const Backend& backend);
+/// Warns of them in one line on stderr if this rank `speaks`, or throws a plan_error, as the option wants it.
+MTF_RARE MTF_RUN_TIME void tell_unused_rules(const Backend& backend, UnusedRules option, bool speaks);
 
 #if MTF_HAS_DEFINITIONS
 
@@ -52,6 +55,17 @@ std::string describe_unused_rules(const Backend& backend) {
   return std::string(unused.size() == 1 ? "a rule of the layout splits nothing, because no tensor has its dim: "
                                         : "rules of the layout split nothing, because no tensor has their dims: ") +
          list;
+}
+
+void tell_unused_rules(const Backend& backend, UnusedRules option, bool speaks) {
+  if (option == UnusedRules::ignore) return;
+  const std::string text = describe_unused_rules(backend);
+  if (text.empty()) return;
+  if (option == UnusedRules::error) raise("layout", text);
+  if (speaks) {
+    std::fprintf(stderr, "mtf: warning: %s; WorldOptions::unused_rules can ignore this or make it an error\n",
+                 text.c_str());
+  }
 }
 
 #endif

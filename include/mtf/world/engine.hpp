@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -26,7 +25,6 @@
 #include <mtf/tensor/form.hpp>
 #include <mtf/tensor/sum_origin.hpp>
 #include <mtf/tensor/unused_rules.hpp>
-#include <mtf/tensor/world_rules.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -78,19 +76,10 @@ class Engine : public Backend {
     space_.reset();
   }
 
-  void begin_first_update() final {
-    const std::string text = tell_unused_rules();
-    if (!text.empty()) raise("layout", text);
-  }
-  /// Warns of rules that no tensor has used, on the first rank; the text if they are an error, else nothing.
-  MTF_COLD [[nodiscard]] std::string tell_unused_rules() const {
-    if (unused_rules == UnusedRules::ignore) return {};
-    std::string text = detail::describe_unused_rules(*this);
-    if (text.empty() || unused_rules == UnusedRules::error) return text;
-    if (communicators_.world().rank == 0)
-      std::fprintf(stderr, "mtf: warning: %s; WorldOptions::unused_rules can ignore this or make it an error\n",
-                   text.c_str());
-    return {};
+  void begin_first_update() final { require_used_rules(); }
+  /// Tells of rules that no tensor has used; throws if they are an error.
+  MTF_COLD void require_used_rules() const {
+    detail::tell_unused_rules(*this, unused_rules, communicators_.world().rank == 0);
   }
 
   /// Runs a plan on local slices.

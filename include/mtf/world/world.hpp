@@ -131,10 +131,12 @@ WorldCore<Space>::~WorldCore() {
       detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
     return;
   }
-  if (!e.has_updated) {
-    if (const std::string text = e.tell_unused_rules(); !text.empty()) {
+  if (!e.has_updated && std::uncaught_exceptions() == exceptions_) {
+    try {
+      e.require_used_rules();
+    } catch (const plan_error& error) {  // all ranks have it, and none can throw it here
       detail::let_rank_zero_speak();
-      detail::end_job(describe_rank(), text.c_str());
+      detail::end_job(describe_rank(), error.what());
     }
   }
   registry_.clear();
