@@ -15,7 +15,7 @@ std::vector<unsigned char> read_text(const std::string& path, MPI_Comm comm) {
   if (rank == 0) {
     const std::string bytes = mtf::read_file(path);
     text.assign(bytes.begin(), bytes.end());
-    if (text.empty()) throw std::runtime_error("\"" + path + "\" is empty");
+    if (text.empty()) throw std::runtime_error(mtf::quoted(path) + " is empty");
   }
   std::uint64_t size = text.size();
   MPI_Bcast(&size, 1, MPI_UINT64_T, 0, comm);

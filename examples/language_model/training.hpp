@@ -109,9 +109,9 @@ void train(World& world, const Options& options) {
   const std::size_t held_out = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - options.held_out));
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
     throw std::invalid_argument(fmt::format(
-        "\"{}\" is too short: of its {} bytes {} are for training, which must be at least --length + 2 = {}, and some "
+        "{} is too short: of its {} bytes {} are for training, which must be at least --length + 2 = {}, and some "
         "must be left to hold out",
-        options.text, text.size(), held_out, options.length + 2));
+        mtf::quoted(options.text), text.size(), held_out, options.length + 2));
   }
   // Where the original relies on Adafactor, whose steps follow the size of a weight, Adam learns faster from a smaller
   // start.

@@ -180,15 +180,17 @@ TEST_CASE("what is wrong with a file is known before it is read or written") {
   refuses(write, out + "it is a pipe that nobody reads");
   {
     const std::string long_text(200'000, 'x');  // more than a pipe holds: the writer waits for the reader
-    std::thread writer([&] { std::ofstream(file.path) << long_text; });
-    std::string text;
-    while (text.empty()) {
-      try {
-        text = read();
-      } catch (const std::runtime_error&) {  // the thread has not opened it yet
-      }
-    }
+    const int idle = open(file.path.c_str(), O_RDONLY | O_NONBLOCK);  // a reader, so that the writer need not wait
+    const int pipe = open(file.path.c_str(), O_WRONLY);
+    REQUIRE(pipe >= 0);
+    std::thread writer([&] {
+      for (std::size_t done = 0; done < long_text.size();)
+        done += static_cast<std::size_t>(::write(pipe, long_text.data() + done, long_text.size() - done));
+      close(pipe);
+    });
+    const std::string text = read();
     writer.join();
+    close(idle);
     CHECK(text == long_text);
   }
   std::remove(file.path.c_str());

@@ -16,6 +16,7 @@
 #include <mtf/core/mesh.hpp>
 #include <mtf/plan/record.hpp>
 #include <mtf/runtime/collectives.hpp>
+#include <mtf/tensor/error.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -119,8 +120,8 @@ inline void write_chrome_trace(const std::string& path, std::span<const Record> 
     int error = rank != 0 || file ? 0 : errno != 0 ? errno : EIO;
     detail::check_trace(MPI_Bcast(&error, 1, MPI_INT, 0, comm));
     if (error == 0) return;
-    throw std::runtime_error("mtf: write_chrome_trace: the file \"" + path +
-                             "\" cannot be written: " + std::strerror(error));
+    throw std::runtime_error("mtf: write_chrome_trace: the file " + mtf::quoted(path) +
+                             " cannot be written: " + std::strerror(error));
   };
   errno = 0;
   if (rank == 0) file.open(path);

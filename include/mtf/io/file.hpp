@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mtf/tensor/error.hpp>
+
 namespace mtf {
 inline namespace v0 {
 
@@ -37,7 +39,9 @@ class FileDescriptor {
 /// and the reason: it is not there, may not be read, is a directory or device, or is a pipe that nobody writes to (which
 /// would be waited for in silence).
 [[nodiscard]] inline std::string read_file(const std::string& path) {
-  const auto refuse = [&](const std::string& why) { throw std::runtime_error("cannot read \"" + path + "\": " + why); };
+  const auto refuse = [&](const std::string& why) {
+    throw std::runtime_error("cannot read " + mtf::quoted(path) + ": " + why);
+  };
   const auto refuse_call = [&] { refuse(std::strerror(errno)); };
   // Without O_NONBLOCK opening a pipe waits for a writer.
   const detail::FileDescriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -80,7 +84,7 @@ inline void require_writable(const std::string& path) {
     if (file.number() >= 0) return;
   }
   const std::string why = errno == ENXIO ? "it is a pipe that nobody reads" : std::strerror(errno);
-  throw std::runtime_error("cannot write \"" + path + "\": " + why);
+  throw std::runtime_error("cannot write " + mtf::quoted(path) + ": " + why);
 }
 
 }  // namespace v0

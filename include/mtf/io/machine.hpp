@@ -13,7 +13,6 @@
 #include <mtf/io/file.hpp>
 #include <mtf/io/utf8.hpp>
 #include <mtf/plan/time.hpp>
-#include <mtf/tensor/nearest_name.hpp>
 
 namespace mtf {
 inline namespace v0 {
