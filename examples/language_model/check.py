@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """check.py CASE FOLDER PROJECT PROGRAM MPIEXEC - runs the language model as its users do, and reads what it prints.
 
-CASE is "layouts", "mistakes" or "help". The text to train on is the project's own documentation, put together in
+CASE is "layouts", "mistakes", "numbers", "files", "automatic" or "help". The text to train on is the project's own documentation, put together in
 FOLDER.
 """
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +25,8 @@ def fail(why, shown):
 
 
 def run(arguments, ranks=2):
-    command = [mpiexec, "-n", str(ranks), program, *arguments]
+    """What the program says; 0 ranks: one, without the launcher, which takes most of the time."""
+    command = [*([mpiexec, "-n", str(ranks)] if ranks > 0 else []), program, *arguments]
     print("$", *command, flush=True)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env={**os.environ, "MTF_TERMINAL": "0"})
     done.all = (done.stdout + done.stderr).decode(errors="replace")
@@ -110,8 +113,110 @@ def mistakes():
            'dims "d_model" and "d_ff" are both split over axis "rows"', once="mtf: ")
     unknown = run([*SMALL, "--nonsense"])
     expect(unknown, "not expected: --nonsense", once="--nonsense")
-    missing = str(Path(folder) / "no_such_file.txt")
-    expect(run(["--text", missing, "--steps", "1"]), f'cannot read "{missing}": No such file', once="mtf: ")
+    # A text with line breaks is one; what is odd in it is named.
+    expect(run([*SMALL, "--layout", "batch:rows;\n d_ff=cols"]), '"d_ff=cols": the text of a layout',
+           'reading stops before "=", character 18', once="mtf: ")
+    # A misspelt dim trains, and one line says so.
+    misspelt = run([*SMALL, "--mesh", "rows:2;cols:1", "--layout", "bacth:rows;d_ff:cols"])
+    if misspelt.returncode != 0 or misspelt.all.count('"bacth" (did you mean "batch"?)') != 1 or misspelt.all.count("mtf: ") != 1:
+        fail("a misspelt dim", misspelt)
+
+
+def small(arguments):
+    """The arguments, with those of SMALL that they do not replace."""
+    kept = [(name, value) for name, value in zip(SMALL[::2], SMALL[1::2]) if name not in arguments]
+    return [*(word for pair in kept for word in pair), *arguments]
+
+
+def refused(arguments, sentence, ranks=2):
+    """A run that must end before training, with this as its only line of ours."""
+    done = run(small(arguments), ranks)
+    expect(done, sentence, once="mtf: ")
+    lines = [line for line in done.all.splitlines() if "mtf: " in line]
+    if len(lines[0]) > 400 or "trained" in done.all or "parameters, mesh" in done.all:
+        fail("a long line, or training has begun", done)
+
+
+def numbers():
+    """Every option that takes a number refuses what is none, what is out of range, and what other notations have."""
+    whole = {"--steps": 1, "--warmup": 0, "--batch": 1, "--length": 1, "--d-model": 1, "--layers": 1, "--heads": 1,
+             "--d-kv": 1, "--d-ff": 1, "--seed": 0, "--generate": 0, "--trace-after": 0, "--trace-steps": 1}
+    fractions = ["--minutes", "--learning-rate", "--embedding-stddev", "--dropout", "--temperature"]
+    if set(re.findall(r"^  (--[a-z-]+) (?:INT|FLOAT)", run(["--help"], 1).all, re.MULTILINE)) != {*whole, *fractions}:
+        sys.exit("the options that take numbers are others")
+    tried = ["nan", "-1", "99999999999999999999", "", "0x10", "1e400", "3x", " 3", "inf", "1,5"]
+    # The same function reads them all; every option is tried with some of what is wrong.
+    for place, option in enumerate([*whole, *fractions]):
+        trace = ["--trace", str(Path(folder) / "unwritten.json")] if option.startswith("--trace") else []
+        for value in {tried[place % 10], tried[(place + 5) % 10], *({"nan"} if option == "--minutes" else {})}:
+            kind = "a whole number" if option in whole else "a number"
+            refused([*trace, option, value], f'{option}: "{value}" is not {kind} ', ranks=0)
+        if whole.get(option) == 1:
+            refused([*trace, option, "0"], f'{option}: "0" is not a whole number from 1 to ', ranks=0)
+    refused(["--steps", "99999999999999999999"], '--steps: "99999999999999999999" is not a whole number from 1 to 2147483647')
+    refused(["--steps", "2.5"], '--steps: "2.5" is not a whole number from 1 to 2147483647')
+    refused(["--dropout", "1"], '--dropout: "1" is not a number from 0 to 0.99')
+    for option in ["--text", "--layout", "--mesh", "--machine", "--trace"]:
+        refused([option, ""], f"{option}: it is empty", ranks=0)
+    # Not octal.
+    if "step    10/10 " not in run(small(["--steps", "010", "--generate", "0"]), 1).all:
+        sys.exit("--steps 010 is not 10")
+
+
+def files():
+    """What cannot be read or written, and what asks for nothing, is said before training."""
+    here = Path(folder) / "files_of_check"
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir()
+    missing, empty, short, pipe = here / "missing", here / "empty", here / "short", here / "pipe"
+    empty.write_bytes(b"")
+    short.write_bytes(b"0123456789abcdef0")
+    os.mkfifo(pipe)
+    for path, why in [(missing, "No such file or directory"), (here, "it is a directory"), (here / "a\nb", "No such file or directory"),
+                      (pipe, "it is a pipe that nobody writes to; start the writer first"), ("/dev/null", "it is neither a file nor a pipe")]:
+        shown = str(path).replace("\n", "\\n")
+        refused(["--text", str(path)], f'cannot read "{shown}": {why}')
+    refused(["--text", str(empty)], f'"{empty}" is empty')
+    expect(run(small(["--text", str(short)])), f'"{short}" is too short: of its 17 bytes 16 are for training', once="mtf: ")
+    # A pipe with a writer is a text.
+    writer = subprocess.Popen(["cat", str(TEXT)], stdout=subprocess.PIPE)
+    done = subprocess.run([mpiexec, "-n", "1", program, *small(["--text", f"/proc/{os.getpid()}/fd/{writer.stdout.fileno()}"])],
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    writer.stdout.close()
+    writer.wait()
+    if done.returncode != 0 or b"40000 bytes of text" not in done.stdout:
+        fail("a pipe", done)
+
+    for path, why in [(here, "Is a directory"), (missing / "trace", "No such file or directory"), (pipe, "it is a pipe that nobody reads")]:
+        refused(["--trace", str(path), "--trace-after", "1"], f'cannot write "{path}": {why}')
+    trace = str(here / "trace.json")
+    refused(["--trace", trace], f"--trace: the trace is to begin after step 5, but there are {STEPS} steps")
+    refused(["--trace", trace, "--trace-after", "1", "--trace-steps", "3"],
+            f"--trace: 3 steps are to be traced after the first 1, but there are {STEPS} steps")
+    refused(["--trace-after", "1"], "--trace-after requires --trace")
+    refused(["--machine", str(TEXT)], "--machine requires --layout")
+    refused(["--machine", str(TEXT), "--layout", "data"], "--machine: only --layout auto asks")
+    if Path(trace).exists():
+        sys.exit("a trace was left by a run that did not begin")
+    for path, why in [(here, f'cannot read "{here}": it is a directory'), (TEXT, f'machine "{TEXT}": the file is not JSON')]:
+        refused(["--machine", str(path), "--layout", "auto"], why)
+    done = run([*SMALL, "--trace", trace, "--trace-after", "2"])
+    if done.returncode != 0 or f"trace of 1 step in {trace}" not in done.all or "before the 3 that were asked for" not in done.all:
+        fail("a trace that ends early", done)
+    json.loads(Path(trace).read_text(encoding="utf-8"))
+
+
+def automatic():
+    """--layout auto on numbers of ranks that divide nothing says so."""
+    for ranks in [3, 4, 5, 7]:
+        done = run(small(["--layout", "auto", "--generate", "0", "--steps", "1"]), ranks)
+        if done.returncode != 0:
+            fail(f"exit status {done.returncode}", done)
+        nothing = f"note: nothing is split: each of the {ranks} processors holds everything and does all the work"
+        undivided = f'note: axis "rows" of size {ranks} splits nothing: it does not divide the extents of '
+        wanted = 0 if ranks == 4 else 1
+        if wanted and (done.all.count(nothing) != 1 or done.all.count(undivided) != 1 or '"batch" (8' not in done.all):
+            fail("nothing is said of what is not split", done)
 
 
 def shows_help():
@@ -138,4 +243,4 @@ def shows_help():
 
 
 TEXT.write_bytes(b"".join(page.read_bytes() for page in sorted(Path(project, "docs").glob("*.md")))[:40000])
-{"layouts": layouts, "mistakes": mistakes, "help": shows_help}[case]()
+{"layouts": layouts, "mistakes": mistakes, "help": shows_help, "numbers": numbers, "files": files, "automatic": automatic}[case]()

@@ -5,6 +5,23 @@
 
 #include "training.hpp"
 
+namespace {
+
+/// The machine of a file that rank 0 reads: what is wrong with it is said once, and it may be a pipe.
+mtf::Machine shared_machine(const std::string& path, MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  std::string text;
+  if (rank == 0) text = mtf::json_of(mtf::read_machine(path)).dump();
+  std::int64_t size = static_cast<std::int64_t>(text.size());
+  MPI_Bcast(&size, 1, MPI_INT64_T, 0, comm);
+  text.resize(static_cast<std::size_t>(size));
+  MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, comm);
+  return mtf::machine_of(nlohmann::json::parse(text), path);
+}
+
+}  // namespace
+
 void choose_layout(Options& options, MPI_Comm comm) {
   int rank = 0;
   int ranks = 1;
@@ -21,7 +38,7 @@ void choose_layout(Options& options, MPI_Comm comm) {
                options.learning_rate);
   };
   mtf::SearchOptions search{.axis_names = {"rows", "cols"}};
-  if (!options.machine.empty()) search.machine = mtf::read_machine(options.machine);
+  if (!options.machine.empty()) search.machine = shared_machine(options.machine, comm);
   mtf::Violations malformed;
   const mtf::MeshValue mesh = mtf::parse_mesh(options.mesh, malformed);
   mtf::require_none("--mesh", malformed);

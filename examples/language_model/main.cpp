@@ -1,6 +1,8 @@
 // A byte-level Transformer language model, trained on a text file under a layout of the user's choice.
 #include <optional>
 
+#include <mtf/io/file.hpp>
+
 #include "choose_layout.hpp"
 #include "options.hpp"
 #include "training.hpp"
@@ -26,6 +28,10 @@ void train_on(const Options& options) {
 int start(int argc, char** argv) {
   Options options;
   if (const std::optional<int> code = read_options(argc, argv, MPI_COMM_WORLD, options)) return *code;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  // What the trace is to go into is known to be writable before hours of training.
+  if (rank == 0 && !options.trace.empty()) mtf::require_writable(options.trace);
   if (options.layout == "auto") choose_layout(options, MPI_COMM_WORLD);
   if (options.layout == "single") {
     train_on<Mesh, Single>(options);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <mtf/mtf.hpp>
 
 #include "options.hpp"
@@ -27,12 +29,18 @@ class StepTrace {
   template <class World>
   void finish(World& world, std::int64_t steps) {
     if (path_.empty()) return;
-    if (steps <= begin_)
-      mtf::print(world, "note: the run ended before step {}, where the trace was to begin\n", begin_ + 1);
+    if (steps <= begin_) {
+      mtf::print(world,
+                 "note: there is no trace: the run ended after {} steps, before step {}, where it was to begin\n",
+                 steps, begin_ + 1);
+      return;
+    }
     if (world.engine().tracing) write(world);
-    if (steps > begin_)
-      mtf::print(world, "trace of {} steps in {}: {} records of a rank\n", std::min(steps, end_) - begin_, path_,
-                 world.records().size());
+    const std::int64_t traced = std::min(steps, end_) - begin_;
+    mtf::print(world, "trace of {} {} in {}: {} records of a rank{}\n", traced, traced == 1 ? "step" : "steps", path_,
+               world.records().size(),
+               traced < end_ - begin_ ? fmt::format("; the run ended before the {} that were asked for", end_ - begin_)
+                                      : std::string());
   }
 
  private:

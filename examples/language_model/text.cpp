@@ -1,24 +1,21 @@
 #include "text.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include <lzma.h>
 #include <zlib.h>
+
+#include <mtf/io/file.hpp>
 
 std::vector<unsigned char> read_text(const std::string& path, MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   std::vector<unsigned char> text;
   if (rank == 0) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw std::runtime_error("cannot read \"" + path + "\": " + std::strerror(errno));
-    text.assign(std::istreambuf_iterator<char>(file), {});
-    if (text.empty()) throw std::runtime_error("\"" + path + "\" is empty or not a file");
+    const std::string bytes = mtf::read_file(path);
+    text.assign(bytes.begin(), bytes.end());
+    if (text.empty()) throw std::runtime_error(mtf::quoted(path) + " is empty");
   }
   std::uint64_t size = text.size();
   MPI_Bcast(&size, 1, MPI_UINT64_T, 0, comm);

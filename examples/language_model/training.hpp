@@ -3,8 +3,11 @@
 
 #include <cmath>
 #include <numbers>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <mtf/mtf.hpp>
 
@@ -105,9 +108,10 @@ void train(World& world, const Options& options) {
   mtf::require_none("language model", world.mesh(), ByteModel<World>::check(world.rules(), dims));
   const std::size_t held_out = static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - options.held_out));
   if (static_cast<std::int64_t>(held_out) <= options.length + 1 || held_out == text.size()) {
-    throw std::runtime_error(
-        "\"" + options.text +
-        "\" is too short: its training part must be longer than --length, and some must be left to hold out");
+    throw std::invalid_argument(fmt::format(
+        "{} is too short: of its {} bytes {} are for training, which must be at least --length + 2 = {}, and some "
+        "must be left to hold out",
+        mtf::quoted(options.text), text.size(), held_out, options.length + 2));
   }
   // Where the original relies on Adafactor, whose steps follow the size of a weight, Adam learns faster from a smaller
   // start.
@@ -141,17 +145,13 @@ void train(World& world, const Options& options) {
                                  tokens(world, rows.targets, options.batch, dims), true, key / done);
     adam.apply(mtf::gradients_of_variables(world, loss),
                schedule.rate({.step = done, .time_fraction = limit > 0 ? elapsed / limit : 0.0}));
-    if (done == 0) {
-      for (const std::string& dim : world.unused_rules())
-        mtf::print(world, "note: no tensor has dim \"{}\", so its layout rule splits nothing\n", dim);
-    }
     ++done;
     elapsed = world.agree(progress.elapsed());
     if (progress.due(done, elapsed)) {
       const double value = static_cast<double>(mtf::item(loss));
       if (!std::isfinite(value))
-        throw std::runtime_error("the loss is not finite at step " + std::to_string(done) +
-                                 "; try a smaller --learning-rate");
+        throw std::invalid_argument("the loss is not finite at step " + std::to_string(done) +
+                                    "; try a smaller --learning-rate");
       progress.show(done, value, done * options.batch * options.length, elapsed);
     }
   }
@@ -160,6 +160,8 @@ void train(World& world, const Options& options) {
   mtf::print(world, "trained {} steps in {:.1f} s\n", done, elapsed);
   mtf::print(world, "{}", costs_text(world.counters(), world.mesh(), world.peak_bytes(), world.comm()));
   const double held_out_bits = bits_per_byte(world, model, text, held_out);
+  if (!std::isfinite(held_out_bits))
+    throw std::invalid_argument("the loss of the held-out part is not finite; try a smaller --learning-rate");
   const Compression others = world.rank() == 0 ? compress(text) : Compression{};
   mtf::print(world, "bits per byte: {:.4f} held out (gzip -9: {:.4f}, xz -9: {:.4f} over the whole file)\n",
              held_out_bits, others.gzip, others.xz);

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <mtf/io/file.hpp>
 #include <mtf/io/machine.hpp>
 #include <mtf/io/report_html.hpp>
 #include <mtf/io/report_json.hpp>
@@ -62,6 +63,9 @@ void write(const std::string& file, const std::string& content) {
 }
 
 int start(const Options& options) {
+  for (const std::string& file : {options.html, options.json}) {
+    if (!file.empty()) mtf::require_writable(file);
+  }
   const LanguageModelSizes sizes = paper_sizes(options.size);
   int different = 0;
   if (!options.only_report) {

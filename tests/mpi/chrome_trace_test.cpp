@@ -203,7 +203,28 @@ TEST_CASE("a trace of nothing is a file of names, and of long texts one of piece
 TEST_CASE("a file that cannot be written is an error on every rank") {
   World world(MPI_COMM_WORLD, {.mesh = mesh_text(1, ranks())});
   const std::string path = "/no such folder/trace.json";
-  CHECK_THROWS_WITH(mtf::write_chrome_trace(path, world),
-                    ("mtf: write_chrome_trace: the file \"" + path + "\" cannot be written").c_str());
+  CHECK_THROWS_WITH(
+      mtf::write_chrome_trace(path, world),
+      ("mtf: write_chrome_trace: the file \"" + path + "\" cannot be written: No such file or directory").c_str());
   CHECK(world.verify_replicas());
+}
+
+TEST_CASE("a trace with names that are not UTF-8 is JSON all the same") {
+  mtf::MeshValue mesh;
+  mesh.axes.push_back({"r\xc3\"\n", ranks()});
+  mtf::Record record{};
+  record.is_collective = true;
+  record.axes = mtf::AxisSet::of(0);
+  record.plan = "allreduce";
+  record.operation = "my\xff \x1b operation";
+  record.subject = "layer\x80/\"w\"\x01";
+  const SharedFile shared;
+  mtf::write_chrome_trace(shared.path, std::span<const mtf::Record>(&record, 1), mesh, MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const nlohmann::json events = read(shared.path).at("traceEvents");
+  REQUIRE(events.size() == 3 * static_cast<std::size_t>(ranks()));
+  CHECK(events[0].at("args").at("name") == "rank 0 (r\xef\xbf\xbd\"\n=0)");
+  CHECK(events[1].at("name") == "my\xef\xbf\xbd \x1b operation");
+  CHECK(events[2].at("args").at("axes") == "r\xef\xbf\xbd\"\n");
+  CHECK(events[2].at("args").at("for") == "layer\xef\xbf\xbd/\"w\"\x01");
 }

@@ -72,6 +72,9 @@ TEST_CASE("a world reports what its dry run reports, and measures") {
         if (i > 0) CHECK(done.events[i].begin >= done.events[i - 1].begin + done.events[i - 1].seconds - 1e-9);
       }
       CHECK(mtf::json_of(done)["time"].contains("measured"));
+      CHECK(done.outside_seconds() > 0);  // clocks tick between plans
+      CHECK(done.local_seconds() + done.communication_seconds() + done.outside_seconds() ==
+            doctest::Approx(done.seconds()));
       CHECK(mtf::to_html(done).find("measured") != std::string::npos);
       CHECK(mtf::to_text(done).find("measured") != std::string::npos);
     }

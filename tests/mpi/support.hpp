@@ -80,7 +80,7 @@ void for_each_layout(std::initializer_list<std::string_view> layouts, const Body
   std::map<std::string, Expected> expected;
   for (const std::string& mesh : meshes()) {
     for (const std::string_view layout : layouts) {
-      World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
+      World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout, .unused_rules = mtf::UnusedRules::ignore});
       body(Pair{world, alone, expected, fmt::format("mesh {}, layout {}", mesh, layout)});
       CHECK_MESSAGE(world.verify_replicas(), "sequence of collectives, mesh ", mesh, ", layout ", std::string(layout));
     }

@@ -68,6 +68,7 @@ TEST_CASE("ranks stand row-major in the mesh, and each axis has its communicator
     for (int i = 0; i < cols; ++i) CHECK(members[static_cast<std::size_t>(i)] == me / cols * cols + i);
     CHECK(world.axis_comm("rows") == along_rows);
     CHECK_THROWS_WITH_AS((void)world.axis_comm("depth"), doctest::Contains("\"depth\""), mtf::plan_error);
+    CHECK_THROWS_WITH_AS((void)world.axis_comm("rosw"), doctest::Contains("(did you mean \"rows\"?)"), mtf::plan_error);
     CHECK_THROWS_WITH_AS((void)world.axis_comm("depth"), doctest::Contains(mesh_text(rows, cols).c_str()),
                          mtf::plan_error);
   }
@@ -199,7 +200,9 @@ TEST_CASE("all ranks agree on the value of rank 0") {
 
 TEST_CASE("rules that split nothing are named") {
   const int ranks = size_of(MPI_COMM_WORLD);
-  World world(MPI_COMM_WORLD, {.mesh = mesh_text(ranks, 1), .layout = "bacth:rows;a:rows;c:cols"});
+  World world(
+      MPI_COMM_WORLD,
+      {.mesh = mesh_text(ranks, 1), .layout = "bacth:rows;a:rows;c:cols", .unused_rules = mtf::UnusedRules::ignore});
   CHECK(world.unused_rules() == std::vector<std::string>{"bacth", "a", "c"});
   const auto x = mtf::random_normal_of<double>(world, mtf::seed{1}, 0, 1, A{2 * ranks});
   CHECK(world.unused_rules() == std::vector<std::string>{"bacth", "c"});

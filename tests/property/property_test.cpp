@@ -496,7 +496,7 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
     Draw draw(number);
     std::vector<Host> inputs;
     for (const Input& input : program.inputs) inputs.push_back(draw_elements(draw, input));
-    World world(MPI_COMM_WORLD, {.mesh = drawn.mesh, .layout = drawn.layout});
+    World world(MPI_COMM_WORLD, {.mesh = drawn.mesh, .layout = drawn.layout, .unused_rules = mtf::UnusedRules::ignore});
     if (!is_legal(world, program)) {
       CHECK_THROWS_AS(results_of(world, program, inputs), mtf::plan_error);
       CHECK_MESSAGE(world.verify_replicas(), what);

@@ -307,6 +307,48 @@ TEST_CASE("what is illegal is said by name") {
         eight.reasons.end());
 }
 
+TEST_CASE("what is not split, and why, is said") {
+  // No number of the step can be divided by 3, 5 or 7.
+  for (const std::int64_t ranks : {3, 5, 7}) {
+    const mtf::LayoutSearch found = mtf::search(Many{8, 16, 4}, ranks, {.axis_names = {"rows", "cols"}});
+    CAPTURE(ranks);
+    CHECK(found.best().layout.rules.empty());
+    REQUIRE(found.idle.size() == 2);
+    CHECK(found.idle[0] ==
+          fmt::format("nothing is split: each of the {} processors holds everything and does all the work", ranks));
+    CHECK(found.idle[1].starts_with(
+        fmt::format("axis \"rows\" of size {} splits nothing: it does not divide the extents of ", ranks)));
+    CHECK(found.idle[1].find("\"s\" (16)") != std::string::npos);
+    CHECK(found.idle[1].find("needed whole are ") != std::string::npos);
+    const std::string report = mtf::report(found);
+    for (const std::string& sentence : found.idle)
+      CHECK(report.find("\nnote: " + sentence + "\n") != std::string::npos);
+  }
+  // One axis of two.
+  const mtf::LayoutSearch six =
+      mtf::search_layout(Many{8, 16, 4}, mesh_of({2, 3}), {.objective = mtf::Objective::peak_memory});
+  CHECK_FALSE(six.best().layout.rules.empty());
+  REQUIRE(six.idle.size() == 1);
+  CHECK(six.idle[0].starts_with("axis \"cols\" of size 3 splits nothing: it does not divide the extents of "));
+  // What could be split, but had better not.
+  const mtf::LayoutSearch dear =
+      mtf::search_layout(Many{8, 16, 4}, mesh_of({2}), {.objective = mtf::Objective::wire_bytes});
+  if (dear.best().layout.rules.empty()) {
+    REQUIRE(dear.idle.size() == 2);
+    CHECK(dear.idle[1].find("costs more, for ") != std::string::npos);
+  }
+  // Everything is used; one processor has nothing to split.
+  CHECK(mtf::search_layout(Many{8, 16, 4}, mesh_of({2}), {.objective = mtf::Objective::peak_memory}).idle.empty());
+  CHECK(mtf::search(Many{8, 16, 4}, 1).idle.empty());
+}
+
+TEST_CASE("names of options that the step lacks are met with those that may be meant") {
+  CHECK_THROWS_WITH_AS((void)mtf::search_layout(Many{8, 16, 4}, mesh_of({2}), {.axes = {"rosw"}}),
+                       doctest::Contains("\"rosw\" (did you mean \"rows\"?)"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)mtf::search_layout(Many{8, 16, 4}, mesh_of({2}), {.fixed = "b:rosw"}),
+                       doctest::Contains("axis \"rosw\" (did you mean \"rows\"?)"), mtf::plan_error);
+}
+
 TEST_CASE("branch and bound finds what an exhaustive search finds, for any values above the bound") {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -98,6 +98,25 @@ TEST_CASE("a layout as a type and as text") {
   same<Layout<Split<"io", "one">>>("io:one");
 }
 
+TEST_CASE("white space around the names of a layout text means nothing, and several question marks are one") {
+  using mtf::Split;
+  using Two = mtf::Layout<Split<"batch", "rows">, Split<"hidden", "cols">>;
+  for (const char* text : {"batch:rows;\nhidden:cols", "batch:rows;\thidden:cols", "batch:rows;\r\nhidden:cols\r\n",
+                           "\v batch\f:\trows\n;hidden :cols", "batch:rows\nhidden:cols", "batch:rows hidden:cols",
+                           "batch:rows,hidden:cols", "batch:rows , hidden : cols", "\n;;batch:rows;;hidden:cols;\n"})
+    same<Two>(text);
+  using Three = mtf::Layout<Split<"batch", "cols", "rows">, Split<"hidden", "one">>;
+  for (const char* text :
+       {"batch:cols\n,\nrows;hidden:one", "batch:cols,rows,hidden:one", "batch:cols, rows hidden:one"})
+    same<Three>(text);
+  using Optional = mtf::Layout<mtf::optional_rule<Split<"batch", "rows">>, Split<"hidden", "cols">>;
+  for (const char* text : {"batch:rows?;hidden:cols", "batch:rows??;hidden:cols", "batch:rows ? ?\t;hidden:cols",
+                           "batch:rows? hidden:cols", "batch:rows?,hidden:cols"}) {
+    const auto rules = same<Optional>(text);
+    CHECK(rules.axes_of("batch").size() == 1);
+  }
+}
+
 TEST_CASE("an optional rule does nothing on a mesh without its axes") {
   using mtf::Split;
   const auto rules =
@@ -137,14 +156,41 @@ TEST_CASE("faults of a layout are found alike in types and text, all at once") {
 }
 
 TEST_CASE("a layout text that cannot be read") {
-  for (const char* text :
-       {"batch", "batch:", ":rows", "batch:,rows", "batch:rows:cols", "batch:?", ":", "batch: ?", "d:a,,b"}) {
+  for (const char* text : {"batch",
+                           "batch:",
+                           ":rows",
+                           "batch:,rows",
+                           "batch:rows:cols",
+                           "batch:?",
+                           ":",
+                           "batch: ?",
+                           "d:a,,b",
+                           "batch:rows,",
+                           "batch:rows;d_ff=cols",
+                           "ba tch:rows",
+                           "batch:rows cols",
+                           "batch:rows cols?",
+                           "batch?:rows",
+                           "batch:?rows",
+                           "batch:rows?cols",
+                           "batch:rows?d_ff:cols",
+                           "\"batch:rows",
+                           "[batch:rows]",
+                           "batch:\"rows\"",
+                           "batch->rows",
+                           "batch:r\x01ows",
+                           "batch:rows\x7f",
+                           "batch\n tch:rows",
+                           ",batch:rows",
+                           "batch:rows,,d_ff:cols",
+                           "batch:rows.d_ff:cols"}) {
     CAPTURE(text);
     mtf::Violations violations;
-    CHECK(mtf::parse_layout(text, violations).rules.size() == 0);
+    const std::string_view part = std::string_view(text).substr(std::string_view(text).rfind(';') + 1);
+    CHECK(mtf::parse_layout(text, violations).rules.size() == (part.size() < std::string_view(text).size() ? 1 : 0));
     REQUIRE(violations.size() == 1);
     CHECK(violations[0].fault == mtf::Fault::malformed_layout);
-    CHECK(violations[0].dim == mtf::Name(text));
+    CHECK(violations[0].dim == mtf::Name(part));
   }
   SUBCASE("each such part is listed, the others are read") {
     mtf::Violations violations;
@@ -169,6 +215,54 @@ TEST_CASE("a layout text that cannot be read") {
     CHECK(violations[0].fault == mtf::Fault::too_many_axes);
     CHECK(violations[0].dim == mtf::Name("d:a,b,c,d,e,f,g"));
   }
+}
+
+TEST_CASE("the message of a text that cannot be read is one line that says where, and what is permitted") {
+  const auto message = [](std::string_view text) {
+    mtf::Violations violations;
+    (void)mtf::parse_layout(text, violations);
+    REQUIRE(violations.size() == 1);
+    const std::string words = mtf::describe(violations[0]);
+    CHECK(words.find('\n') == std::string::npos);
+    CHECK(words.find("write \"dim:axis;dim:axis,axis\"") != std::string::npos);
+    return words;
+  };
+  const auto ends = [&](std::string_view text, std::string_view end) {
+    const std::string words = message(text);
+    CHECK_MESSAGE(words.ends_with(end), words);
+  };
+  ends("batch:rows;\n d_ff=cols", "; reading stops before \"=\", character 18");
+  ends("batch:rows;heads", "; something is missing at its end, character 17");
+  ends("batch:ro\x1b[0mws", "; reading stops before \"\\x1b\", character 9");
+  CHECK(message("batch\n\ttch:rows").starts_with("\"batch\\n\\ttch:rows\": "));
+}
+
+TEST_CASE("an axis that the mesh lacks is met with the one that may be meant") {
+  mtf::Violations found;
+  (void)mtf::resolve(mtf::Layout<mtf::Split<"batch", "rosw">, mtf::Split<"io", "planes">>::value(), mesh, found);
+  REQUIRE(found.size() == 2);
+  CHECK(mtf::describe(found[0], mesh).find("axis \"rosw\" (did you mean \"rows\"?): ") != std::string::npos);
+  CHECK(mtf::describe(found[1], mesh).find("axis \"planes\": ") != std::string::npos);
+}
+
+TEST_CASE("edit distances and nearest names") {
+  CHECK(mtf::edit_distance("", "") == 0);
+  CHECK(mtf::edit_distance("abc", "") == 3);
+  CHECK(mtf::edit_distance("", "ab") == 2);
+  CHECK(mtf::edit_distance("batch", "batch") == 0);
+  CHECK(mtf::edit_distance("bacth", "batch") == 1);   // exchanged
+  CHECK(mtf::edit_distance("btch", "batch") == 1);    // left out
+  CHECK(mtf::edit_distance("bbatch", "batch") == 1);  // too many
+  CHECK(mtf::edit_distance("botch", "batch") == 1);   // replaced
+  CHECK(mtf::edit_distance("kitten", "sitting") == 3);
+  CHECK(mtf::edit_distance("ca", "abc") == 3);  // the restricted distance
+  const auto nearest = mtf::nearest_name("bacth", {"length", "batch", "bath"});
+  CHECK(nearest.name == "batch");
+  CHECK(nearest.is_similar);
+  CHECK_FALSE(mtf::nearest_name("planes", {"batch", "length"}).is_similar);
+  CHECK_FALSE(mtf::nearest_name("x", {"y"}).is_similar);
+  CHECK(mtf::nearest_name("dff", {"d_ff"}).is_similar);
+  CHECK(mtf::nearest_name("x", {}).name.empty());
 }
 
 TEST_CASE("uneven, empty, one: faults of a tensor are listed all at once") {

@@ -94,13 +94,27 @@ TEST_CASE("the text of a mesh says what the type says") {
   mtf::Violations violations;
   CHECK(mtf::parse_mesh("x:2;y:3;z:2", violations).axes == mesh.axes);
   CHECK(mtf::parse_mesh("  x : 2 ; y:3;; z:2 ;", violations).axes == mesh.axes);
+  // The original's separators, and what else is white space.
+  for (const char* text :
+       {"x:2,y:3,z:2", "x:2 y:3 z:2", "x:2.y:3.z:2", "x:2, y:3 ;\n z:2", "\tx:2\r\ny\v:\f3 ,,z:2.", ",x:2;,y:3;.z:2"}) {
+    CAPTURE(text);
+    CHECK(mtf::parse_mesh(text, violations).axes == mesh.axes);
+    CHECK(violations.empty());
+  }
+  const mtf::MeshValue dotted = mtf::parse_mesh("x.1:2.y.2:3", violations);
+  REQUIRE(dotted.rank() == 2);
+  CHECK(dotted.axes[0].name == mtf::Name("x.1"));
+  CHECK(dotted.axes[1].name == mtf::Name("y.2"));
   CHECK(mtf::parse_mesh("", violations).size() == 1);
   CHECK(violations.empty());
 }
 
 TEST_CASE("a mesh text that cannot be read is an error for each part") {
-  for (const char* text : {"x", "x:", ":2", "x:-", "x:--1", "x:two", "x:2 3", "x:2.5", "x:1000000000",
-                           "x:99999999999999999999", "x:2:3", "x=2"}) {
+  for (const char* text : {"x",      "x:",    ":2",         "x:-",          "x:--1",
+                           "x:two",  "x:2 3", "x:2.5",      "x:1000000000", "x:99999999999999999999",
+                           "x:2:3",  "x=2",   "[x:2, y:3]", "\"x:2",        "x y:2",
+                           "x:2y:3", "x:+2",  "x:0x2",      "x:2,y",        "x:2 y:",
+                           "x\ny:2", "x?:2",  "x:2?",       "x:2e1",        "x\x01:2"}) {
     CAPTURE(text);
     mtf::Violations violations;
     CHECK(mtf::parse_mesh(text, violations).rank() == 0);
@@ -108,6 +122,13 @@ TEST_CASE("a mesh text that cannot be read is an error for each part") {
     CHECK(violations[0].fault == mtf::Fault::malformed_layout);
     CHECK(violations[0].dim == mtf::Name(text));
   }
+  mtf::Violations in_part;
+  CHECK(mtf::parse_mesh("x:2, y:0, z:-1 x:3;w:4", in_part).rank() == 2);
+  REQUIRE(in_part.size() == 3);
+  CHECK(in_part[0].dim == mtf::Name("y:0"));
+  CHECK(in_part[1].dim == mtf::Name("z:-1"));
+  CHECK(in_part[2].dim == mtf::Name("x:3"));
+  CHECK(in_part[2].fault == mtf::Fault::repeated_mesh_axis);
   mtf::Violations violations;
   const mtf::MeshValue read = mtf::parse_mesh("x:2;y;z:3;x:4;u:0;v:-2;x:2", violations);
   CHECK(read.rank() == 2);

@@ -231,13 +231,116 @@ TEST_CASE("the page is well formed, needs nothing from outside, and draws every 
     CHECK(count_of(page, "<svg") == kinds.size() + 2);
     for (const mtf::Report::AlongAxes& along : report.along_axes) {
       CHECK(page.find(fmt::format(">{}</text>", report.names(along.axes))) != std::string::npos);
-      CHECK(page.find(mtf::detail::whole_number(static_cast<std::int64_t>(along.wire_bytes)).substr(1)) !=
-            std::string::npos);
+      CHECK(page.find(mtf::detail::whole_number(static_cast<std::int64_t>(along.wire_bytes))) != std::string::npos);
     }
     for (const std::string& finding : report.findings)
       CHECK(page.find(mtf::detail::escaped(finding)) != std::string::npos);
     CHECK(page.find(mtf::detail::with_prefix(static_cast<double>(report.cost.peak_bytes), "B")) != std::string::npos);
   }
+}
+
+TEST_CASE("shares of the time add up to all of it, with what is outside of plans") {
+  for (const Case& on : cases) {
+    CAPTURE(on.mesh);
+    for (const bool with_gaps : {false, true}) {
+      mtf::Report report = small_report(on);
+      if (with_gaps) {  // as a world measures it: time passes between plans
+        std::mt19937_64 random(5);
+        double gaps = 0;
+        const double step = report.seconds();
+        for (mtf::Report::Event& event : report.events) {
+          gaps +=
+              std::uniform_real_distribution<double>(0, 2 * step / static_cast<double>(report.events.size()))(random);
+          event.begin += gaps;
+        }
+        report.is_measured = true;
+        CHECK(report.outside_seconds() == doctest::Approx(gaps));
+      }
+      CHECK(report.outside_seconds() >= 0);
+      CHECK(report.outside_seconds() <= (with_gaps ? 1.0 : 1e-9) * report.seconds());
+      const std::string text = mtf::to_text(report);
+      double sum = 0;
+      for (const char* row : {"local work", "communication", "outside of plans"})
+        sum += numbers_after(text, row).back();
+      CHECK(std::abs(sum - 100) < 0.2);
+      CHECK(numbers_after(text, "the whole step").back() == 100);
+      CHECK(std::abs(numbers_after(text, "local work").back() - numbers_after(text, "total  ").back()) < 0.06);
+      CHECK(std::abs(numbers_after(text, "communication").back() -
+                     numbers_after(text, "all                total").back()) < 0.06);
+      const nlohmann::json seconds = mtf::json_of(report)["seconds"];
+      CHECK(seconds["local_work"].get<double>() + seconds["communication"].get<double>() +
+                seconds["outside_of_plans"].get<double>() ==
+            doctest::Approx(seconds["step"].get<double>()));
+      double listed = 0;
+      const nlohmann::json json = mtf::json_of(report);
+      for (const char* list : {"operations", "communication"}) {
+        for (const nlohmann::json& each : json[list]) listed += each["seconds"].get<double>();
+      }
+      CHECK(listed + seconds["outside_of_plans"].get<double>() == doctest::Approx(seconds["step"].get<double>()));
+      const std::string page = mtf::to_html(report);
+      CHECK(page.find("<td>outside of plans</td>") != std::string::npos);
+      CHECK(page.find("<td class=\"n\">" + mtf::detail::percent_text(report.outside_seconds(), report.seconds()) +
+                      "</td>") != std::string::npos);
+    }
+  }
+}
+
+namespace {
+
+// Names that a C++ program can give: quotes, tags, marks of the tables, controls, bytes that are not UTF-8.
+struct OddRows : mtf::Dim<"#<odd>\xff\x1b&\"", 8> {};
+struct OddCols : mtf::Dim<"<td>;a:b,\xc2\x9b\n", 4> {};
+struct OddMesh : mtf::Mesh<mtf::Axis<"\xfe,<x>", 2>, mtf::Axis<"#2\t", 2>> {};
+struct OddLayout : mtf::Layout<mtf::Split<"#<odd>\xff\x1b&\"", "\xfe,<x>">> {};
+struct PlainRows : mtf::Dim<"rows", 8> {};
+struct PlainCols : mtf::Dim<"cols", 4> {};
+struct PlainMesh : mtf::Mesh<mtf::Axis<"x", 2>, mtf::Axis<"y", 2>> {};
+struct PlainLayout : mtf::Layout<mtf::Split<"rows", "x">> {};
+
+template <class Mesh, class Layout, class Rows, class Cols>
+mtf::Report named_report(const char* path, const char* title) {
+  mtf::DryRun<Mesh, Layout> world;
+  world.start_tracing();
+  const auto w = mtf::variable<float, Cols>(world, path, mtf::init::ones);
+  const auto x = mtf::placeholder<float>(world, Rows{}, Cols{});
+  mtf::Sgd<mtf::DryRun<Mesh, Layout>, float> sgd(world);
+  sgd.apply(mtf::gradients_of_variables(world, mtf::reduce_sum(mtf::einsum<Rows>(x, w))), 0.1);
+  return mtf::make_report(world, {.title = title});
+}
+
+}  // namespace
+
+TEST_CASE("names of any bytes leave the text lines, the JSON JSON and the page a page") {
+  const mtf::Report odd =
+      named_report<OddMesh, OddLayout, OddRows, OddCols>("<w>\n\x80/\"v\"\x7f", "<b>\xe2\x82 of \r\n odd");
+  const mtf::Report plain = named_report<PlainMesh, PlainLayout, PlainRows, PlainCols>("w", "plain");
+  const auto is_clean = [](const std::string& text) {
+    bool good = mtf::detail::valid_utf8(text) == text && text.find("\xc2\x9b") == std::string::npos;
+    for (const char c : text) good = good && (c == '\n' || (c & 0x60) != 0 || c < 0) && c != '\x7f';
+    return good;
+  };
+  const auto lines_of = [](const std::string& text) { return count_of(text, "\n"); };
+
+  CHECK(is_clean(mtf::to_text(odd)));
+  CHECK(lines_of(mtf::to_text(odd)) == lines_of(mtf::to_text(plain)));
+
+  const std::string page = mtf::to_html(odd);
+  CHECK(is_clean(page));
+  CHECK(what_is_wrong(page) == "");
+  CHECK(lines_of(page) == lines_of(mtf::to_html(plain)));
+  for (const char* tag : {"<odd>", "<td>;", "<x>", "<w>", "<b>\xef"}) CHECK(count_of(page, tag) == 0);
+  CHECK(count_of(page, "#&lt;odd&gt;\xef\xbf\xbd\\x1b&amp;&quot;") > 0);
+  CHECK(count_of(page, "<td>\xef\xbf\xbd,&lt;x&gt;</td><td class=\"n\">2</td>") == 1);  // the rule's axes and parts
+
+  const nlohmann::json json = nlohmann::json::parse(mtf::json_of(odd).dump());
+  CHECK(json["title"] == "<b>\xef\xbf\xbd\xef\xbf\xbd of \r\n odd");
+  CHECK(json["mesh"][0]["name"] == "\xef\xbf\xbd,<x>");
+  CHECK(json["rules"][0]["dim"] == "#<odd>\xef\xbf\xbd\x1b&\"");
+  CHECK(json["rules"][0]["axes"][0] == "\xef\xbf\xbd,<x>");
+  bool has_variable = false;
+  for (const nlohmann::json& tensor : json["tensors"])
+    has_variable = has_variable || tensor["name"] == "<w>\n\xef\xbf\xbd/\"v\"\x7f";
+  CHECK(has_variable);
 }
 
 TEST_CASE("events fill the step, and phases follow each other") {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <mtf/core/mesh.hpp>
+#include <mtf/core/text_scanner.hpp>
 #include <mtf/core/violation.hpp>
 
 namespace mtf {
@@ -75,94 +76,121 @@ concept layout_like = std::derived_from<L, LayoutBase>;
 
 namespace detail {
 
-[[nodiscard]] constexpr std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-/// Cuts the part before `separator` off the front of `rest`.
-[[nodiscard]] constexpr std::string_view cut(std::string_view& rest, char separator) {
-  const auto at = rest.find(separator);
-  const std::string_view part = rest.substr(0, at);
-  rest = at == std::string_view::npos ? std::string_view{} : rest.substr(at + 1);
-  return trim(part);
-}
-
 /// Adds that something is wrong with a part of a text.
-constexpr void add_part(Violations& violations, std::string_view part, Fault fault = Fault::malformed_layout) {
+constexpr void add_part(Violations& violations, std::string_view part, Fault fault) {
   add(violations, {.fault = fault, .dim = Name(part)});
+}
+
+/// Reads one rule at the scanner; false where it is none. `fits`: it has no more axes than a rule takes.
+constexpr bool scan_rule(TextScanner& scanner, Rule& rule, bool& fits) {
+  const std::string_view dim = scanner.word();
+  scanner.skip_white_space();
+  if (dim.empty() || !scanner.take(':')) return false;
+  rule.dim = Name(dim);
+  bool is_separated = false;
+  do {
+    scanner.skip_white_space();
+    const std::string_view axis = scanner.word();
+    if (axis.empty()) return false;
+    fits = fits && !rule.axes.full();
+    if (fits) rule.axes.push_back(Name(axis));
+    is_separated = scanner.skip_white_space();
+  } while (!scanner.is_before_rule(',') && scanner.take(','));
+  while (scanner.take('?')) {
+    rule.optional = true;
+    is_separated = scanner.skip_white_space();
+  }
+  // The original takes white space and commas between rules, too.
+  if (scanner.is_before_rule(',')) is_separated = scanner.take(',');
+  scanner.skip_white_space();
+  return scanner.done() || is_separated;
+}
+
+/// Reads `name:size` at the scanner; false where it is none.
+constexpr bool scan_axis(TextScanner& scanner, AxisValue& axis) {
+  const std::string_view name = scanner.word();
+  scanner.skip_white_space();
+  if (name.empty() || !scanner.take(':')) return false;
+  scanner.skip_white_space();
+  const bool is_negative = scanner.take('-');
+  axis = {Name(name), 0};
+  int digits = 0;
+  for (; !scanner.done() && scanner.next() >= '0' && scanner.next() <= '9'; ++scanner.at) {
+    if (++digits > 9) return false;
+    axis.size = axis.size * 10 + (scanner.next() - '0');
+  }
+  if (is_negative) axis.size = -axis.size;
+  return digits > 0 && (scanner.done() || is_white_space(scanner.next()) || scanner.is_at(',') || scanner.is_at('.'));
 }
 
 }  // namespace detail
 
 /// Reads Mesh-TensorFlow's notation, `"batch:rows;d_ff:cols"`; `dim:major,minor` splits over two axes and a trailing
-/// `?` makes the rule optional. Parts that cannot be read or are too many are added to `violations` and left out.
-/// The result's names refer to `text`.
+/// `?` (several are as one) makes the rule optional. White space around names and separators means nothing; rules may
+/// also be separated by it alone, or by a comma. What lies between two semicolons and cannot be read, or is too much, is
+/// added to `violations` and left out. The result's names refer to `text`.
 MTF_NOINLINE [[nodiscard]] constexpr LayoutValue parse_layout(std::string_view text, Violations& violations) {
   LayoutValue layout;
-  while (!text.empty()) {
-    const std::string_view part = detail::cut(text, ';');
-    if (part.empty()) continue;
-    std::string_view axes = part;
-    const std::string_view dim = detail::cut(axes, ':');
-    Rule rule;
-    rule.dim = Name(dim);
-    if (!axes.empty() && axes.back() == '?') {
-      rule.optional = true;
-      axes.remove_suffix(1);
-    }
-    bool good = !dim.empty() && !detail::trim(axes).empty();
-    bool fits = true;
-    while (good && !axes.empty()) {
-      const std::string_view axis = detail::cut(axes, ',');
-      good = !axis.empty() && axis.find(':') == std::string_view::npos;
-      fits = fits && !(good && rule.axes.full());
-      if (good && fits) rule.axes.push_back(Name(axis));
-    }
-    if (!good) {
-      detail::add_part(violations, part);
-    } else if (!fits) {
-      detail::add_part(violations, part, Fault::too_many_axes);
-    } else if (layout.rules.full()) {
-      detail::add_part(violations, part, Fault::too_many_rules);
-    } else {
-      layout.rules.push_back(rule);
+  for (detail::TextParts parts(text); parts.next();) {
+    detail::TextScanner scanner{parts.part};
+    const int rules_before = layout.rules.count;
+    const Violations violations_before = violations;
+    while (!scanner.done()) {
+      Rule rule;
+      bool fits = true;
+      const std::size_t begin = scanner.at;
+      if (!detail::scan_rule(scanner, rule, fits)) {
+        layout.rules.count = rules_before;
+        violations = violations_before;
+        parts.add_malformed(violations, scanner);
+        break;
+      }
+      const std::string_view read = detail::trim(parts.part.substr(begin, scanner.at - begin));
+      if (!fits) {
+        detail::add_part(violations, read, Fault::too_many_axes);
+      } else if (layout.rules.full()) {
+        detail::add_part(violations, read, Fault::too_many_rules);
+      } else {
+        layout.rules.push_back(rule);
+      }
     }
   }
   return layout;
 }
 
-/// Reads `"rows:2;cols:4"`. Parts that cannot be read, name an axis again, have no positive size or are too many are
-/// added to `violations` and left out. The result's names refer to `text`.
+/// Reads `"rows:2;cols:4"`. Axes are separated by semicolons, commas, white space or, after a size, periods, as the
+/// original has them. What lies between two semicolons and cannot be read is added to `violations` and left out, and so
+/// is an axis that is named again, has no positive size or is too much. The result's names refer to `text`.
 MTF_NOINLINE [[nodiscard]] constexpr MeshValue parse_mesh(std::string_view text, Violations& violations) {
   MeshValue mesh;
-  while (!text.empty()) {
-    const std::string_view part = detail::cut(text, ';');
-    if (part.empty()) continue;
-    std::string_view digits = part;
-    const std::string_view name = detail::cut(digits, ':');
-    digits = detail::trim(digits);
-    const bool negative = !digits.empty() && digits.front() == '-';
-    if (negative) digits.remove_prefix(1);
-    std::int64_t size = 0;
-    bool good = !name.empty() && !digits.empty() && digits.size() <= 9;
-    for (const char c : digits) {
-      good = good && c >= '0' && c <= '9';
-      if (good) size = size * 10 + (c - '0');
-    }
-    if (!good) {
-      detail::add_part(violations, part);
-    } else if (negative || size == 0) {
-      detail::add_part(violations, part, Fault::empty_axis);
-    } else if (mesh.find(Name(name)) >= 0) {
-      detail::add_part(violations, part, Fault::repeated_mesh_axis);
-    } else if (mesh.axes.full()) {
-      detail::add_part(violations, part, Fault::too_many_axes);
-    } else if (size > std::numeric_limits<std::int64_t>::max() / mesh.size()) {
-      detail::add_part(violations, part, Fault::too_many_processors);
-    } else {
-      mesh.axes.push_back({Name(name), size});
+  for (detail::TextParts parts(text); parts.next();) {
+    detail::TextScanner scanner{parts.part};
+    const int axes_before = mesh.axes.count;
+    const Violations violations_before = violations;
+    while (true) {
+      while (scanner.skip_white_space() || scanner.take(',') || scanner.take('.')) {
+      }
+      if (scanner.done()) break;
+      AxisValue axis;
+      const std::size_t begin = scanner.at;
+      if (!detail::scan_axis(scanner, axis)) {
+        mesh.axes.count = axes_before;
+        violations = violations_before;
+        parts.add_malformed(violations, scanner);
+        break;
+      }
+      const std::string_view read = parts.part.substr(begin, scanner.at - begin);
+      if (axis.size <= 0) {
+        detail::add_part(violations, read, Fault::empty_axis);
+      } else if (mesh.find(axis.name) >= 0) {
+        detail::add_part(violations, read, Fault::repeated_mesh_axis);
+      } else if (mesh.axes.full()) {
+        detail::add_part(violations, read, Fault::too_many_axes);
+      } else if (axis.size > std::numeric_limits<std::int64_t>::max() / mesh.size()) {
+        detail::add_part(violations, read, Fault::too_many_processors);
+      } else {
+        mesh.axes.push_back(axis);
+      }
     }
   }
   return mesh;

@@ -51,8 +51,9 @@
 #define MTF_RULE_SPATIAL_NAMES                                                                                      \
   "a dim of a Spatial has a name that another dim of the operation has; rename one of the two (only Output may be " \
   "Input itself)"
-#define MTF_RULE_MALFORMED_LAYOUT \
-  "the text of a layout or mesh cannot be read; write \"dim:axis;dim:axis,axis\" and \"axis:size;axis:size\""
+#define MTF_RULE_MALFORMED_LAYOUT                                                                                    \
+  "the text of a layout or mesh cannot be read; write \"dim:axis;dim:axis,axis\" and \"axis:size;axis:size\", with " \
+  "\"?\" after an optional rule and without white space, control characters, quotes, brackets or \"=\" in names"
 #define MTF_RULE_REPEATED_MESH_AXIS "the text of a mesh names an axis twice; name each axis once, with its size"
 #define MTF_RULE_EMPTY_AXIS \
   "the size of a mesh axis is not positive; give the number of processors along it, or leave out the axis"
@@ -105,7 +106,7 @@ struct Violation {
   std::uint32_t axes = 0;  ///< bit i: axis i of the mesh divides `dim`
   std::int64_t extent = 0;
   std::int64_t other_extent = 0;
-  int position = 0;        ///< position of `dim` in the list that was checked
+  int position = 0;        ///< position of `dim` in the list that was checked; of a text, where reading it stopped
   int other_position = 0;  ///< position of `other_dim`
 };
 

@@ -1,8 +1,10 @@
 // Chrome trace: the records of a run as a file that chrome://tracing and ui.perfetto.dev show on a time axis.
 #pragma once
 
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <span>
 #include <stdexcept>
@@ -14,6 +16,7 @@
 #include <mtf/core/mesh.hpp>
 #include <mtf/plan/record.hpp>
 #include <mtf/runtime/collectives.hpp>
+#include <mtf/tensor/error.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -114,10 +117,13 @@ inline void write_chrome_trace(const std::string& path, std::span<const Record> 
   detail::check_trace(MPI_Comm_size(comm, &ranks));
   std::ofstream file;
   const auto require_good = [&] {
-    int good = rank != 0 || file ? 1 : 0;
-    detail::check_trace(MPI_Bcast(&good, 1, MPI_INT, 0, comm));
-    if (good == 0) throw std::runtime_error("mtf: write_chrome_trace: the file \"" + path + "\" cannot be written");
+    int error = rank != 0 || file ? 0 : errno != 0 ? errno : EIO;
+    detail::check_trace(MPI_Bcast(&error, 1, MPI_INT, 0, comm));
+    if (error == 0) return;
+    throw std::runtime_error("mtf: write_chrome_trace: the file " + mtf::quoted(path) +
+                             " cannot be written: " + std::strerror(error));
   };
+  errno = 0;
   if (rank == 0) file.open(path);
   require_good();
   std::string text = detail::trace_text(records, mesh, rank);

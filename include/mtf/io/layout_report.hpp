@@ -87,6 +87,7 @@ namespace detail {
     text += fmt::format(" at most, {:.4g} s at least", estimate(best.cost, search.options.machine).at_least());
   }
   text += fmt::format("; peak of memory {} bytes\n", best.value.memory);
+  for (const std::string& sentence : search.idle) text += "note: " + sentence + "\n";
   for (std::size_t i = 1; i < search.layouts.size(); ++i) {
     const FoundLayout& loser = search.layouts[i];
     text += fmt::format("{}. {} on mesh {}: {}\n", i + 1, detail::text_of(loser.layout), describe(loser.mesh),

@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mtf/io/file.hpp>
+#include <mtf/io/utf8.hpp>
 #include <mtf/plan/time.hpp>
 
 namespace mtf {
@@ -18,7 +20,7 @@ inline namespace v0 {
 namespace detail {
 
 [[noreturn]] MTF_COLD inline void raise_machine(const std::string& source, const std::string& what) {
-  throw std::runtime_error("mtf: machine " + source + ": " + what);
+  throw std::runtime_error("mtf: machine " + source + ": " + on_one_line(valid_utf8(what)));
 }
 
 /// A member that must be a finite number greater than 0, or at least 0 if it may be zero.
@@ -69,7 +71,7 @@ inline void require_known_keys(const nlohmann::json& object, const std::string& 
                          {"seconds_per_operation", machine.seconds_per_operation},
                          {"any_axis", detail::json_of(machine.any_axis)},
                          {"axes", nlohmann::json::object()}};
-  for (const AxisSpeed& speed : machine.axes) json["axes"][std::string(speed.text())] = detail::json_of(speed);
+  for (const AxisSpeed& speed : machine.axes) json["axes"][detail::valid_utf8(speed.text())] = detail::json_of(speed);
   return json;
 }
 
@@ -110,9 +112,13 @@ inline void require_known_keys(const nlohmann::json& object, const std::string& 
 /// the file cannot be read or is not JSON.
 [[nodiscard]] inline Machine read_machine(const std::string& path) {
   const std::string source = "\"" + path + "\"";
-  std::ifstream file(path);
-  if (!file) detail::raise_machine(source, "the file cannot be opened");
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  std::string text;
+  try {
+    text = read_file(path);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(std::string("mtf: machine: ") + error.what());
+  }
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded()) detail::raise_machine(source, "the file is not JSON");
   return machine_of(json, source);
 }
@@ -121,11 +127,14 @@ inline void require_known_keys(const nlohmann::json& object, const std::string& 
 /// cannot be written.
 inline void write_machine(const std::string& path, const Machine& machine, const nlohmann::json& calibration = {}) {
   nlohmann::json json = json_of(machine);
-  if (!calibration.is_null()) json["calibration"] = calibration;
+  if (!calibration.is_null()) json["calibration"] = detail::with_valid_texts(calibration);
+  errno = 0;
   std::ofstream file(path);
   file << json.dump(2) << '\n';
   file.close();
-  if (!file) detail::raise_machine("\"" + path + "\"", "the file cannot be written");
+  if (!file)
+    detail::raise_machine("\"" + path + "\"",
+                          std::string("the file cannot be written: ") + std::strerror(errno != 0 ? errno : EIO));
 }
 
 }  // namespace v0

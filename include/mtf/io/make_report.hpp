@@ -72,6 +72,7 @@ class ReportBuilder {
         report_.layout += i == 0 ? ':' : ',';
         report_.layout += std::string_view(rules.mesh.axes[axes[i]].name.text);
       }
+      report_.rules.push_back({std::string(rules.rules[rule].dim.text), {axes.begin(), axes.end()}});
       if ((backend_.placements.used_rules() >> rule & 1U) == 0) {
         ++report_.cost.unused;
         report_.findings.push_back(fmt::format("The rule for \"{}\" splits nothing: no tensor has a dim of this name.",

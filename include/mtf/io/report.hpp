@@ -37,6 +37,10 @@ struct Report {
     std::string name{};
     std::int64_t size = 1;
   };
+  struct Rule {
+    std::string dim{};
+    std::vector<int> axes{};  ///< positions in the mesh, major first
+  };
   struct Dim {
     std::string name{};
     std::int64_t extent = 1;
@@ -115,6 +119,7 @@ struct Report {
   std::string title;
   std::vector<Axis> mesh;
   std::string layout;
+  std::vector<Rule> rules;
   Cost cost;                 ///< of what was traced; parameters, state and peak of all
   Time time;                 ///< of the cost on `machine`
   bool is_measured = false;  ///< seconds were measured, not estimated
@@ -134,6 +139,22 @@ struct Report {
     double end = 0;
     for (const Event& event : events) end = event.begin + event.seconds > end ? event.begin + event.seconds : end;
     return end;
+  }
+  /// The parts of `seconds()`: local work, communication, and what is neither - what the program does between its
+  /// plans, such as reading data. A dry run has none of it.
+  [[nodiscard]] double local_seconds() const {
+    double sum = 0;
+    for (const Operation& operation : operations) sum += operation.seconds;
+    return sum;
+  }
+  [[nodiscard]] double communication_seconds() const {
+    double sum = 0;
+    for (const AlongAxes& along : along_axes) sum += along.seconds;
+    return sum;
+  }
+  [[nodiscard]] double outside_seconds() const {
+    const double rest = seconds() - local_seconds() - communication_seconds();
+    return rest > 0 ? rest : 0;
   }
   /// "rows" or "rows, cols".
   [[nodiscard]] std::string names(AxisSet axes) const {

@@ -39,24 +39,36 @@ i.forward{background:var(--forward)}i.backward{background:var(--backward)}i.upda
 ul.findings{background:var(--note);border:1px solid var(--line);border-radius:8px;padding:10px 14px 10px 32px}
 )";
 
-/// Rows of cells; a cell that begins with '#' is a number, one that begins with '<' is HTML already.
+/// A cell of a table: words, a number, or HTML that is an element already. What it is does not depend on its text, which
+/// may be a name with any characters.
+struct Cell {
+  enum class Kind { words, number, html };
+  std::string text;
+  Kind kind = Kind::words;
+
+  Cell(std::string words) : text(std::move(words)) {}
+  Cell(std::string_view words) : text(words) {}
+  Cell(const char* words) : text(words) {}
+  Cell(std::string content, Kind what) : text(std::move(content)), kind(what) {}
+};
+[[nodiscard]] inline Cell number_cell(std::string text) { return {std::move(text), Cell::Kind::number}; }
+
 class HtmlTable {
  public:
-  explicit HtmlTable(const std::vector<std::string>& heads) { row("th", heads, ""); }
-  void add(const std::vector<std::string>& cells) { row("td", cells, ""); }
-  void sum(const std::vector<std::string>& cells) { row("td", cells, " class=\"sum\""); }
+  explicit HtmlTable(const std::vector<Cell>& heads) { row("th", heads, ""); }
+  void add(const std::vector<Cell>& cells) { row("td", cells, ""); }
+  void sum(const std::vector<Cell>& cells) { row("td", cells, " class=\"sum\""); }
   [[nodiscard]] std::string finish() const { return "<div class=\"card\"><table>\n" + body_ + "</table></div>\n"; }
 
  private:
-  void row(const char* tag, const std::vector<std::string>& cells, const char* attributes) {
+  void row(const char* tag, const std::vector<Cell>& cells, const char* attributes) {
     body_ += fmt::format("<tr{}>", attributes);
-    for (const std::string& cell : cells) {
-      if (cell.starts_with('<')) {
-        body_ += cell;
-      } else if (cell.starts_with('#')) {
-        body_ += fmt::format("<{0} class=\"n\">{1}</{0}>", tag, escaped(std::string_view(cell).substr(1)));
+    for (const Cell& cell : cells) {
+      if (cell.kind == Cell::Kind::html) {
+        body_ += cell.text;
       } else {
-        body_ += fmt::format("<{0}>{1}</{0}>", tag, escaped(cell));
+        body_ += fmt::format("<{0}{1}>{2}</{0}>", tag, cell.kind == Cell::Kind::number ? " class=\"n\"" : "",
+                             escaped(cell.text));
       }
     }
     body_ += "</tr>\n";
@@ -66,71 +78,80 @@ class HtmlTable {
 
 [[nodiscard]] inline std::string whole_number(std::int64_t number) {
   const std::string digits = std::to_string(number);
-  std::string text = "#";
+  std::string text;
   for (std::size_t i = 0; i < digits.size(); ++i) {
     if (i > (number < 0 ? 1U : 0U) && (digits.size() - i) % 3 == 0) text += " ";
     text += digits[i];
   }
   return text;
 }
-[[nodiscard]] inline std::string share_bar(double part, double whole, Phase phase) {
-  return fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", name_of(phase),
-                     whole > 0 ? 100 * part / whole : 0.0);
+[[nodiscard]] inline Cell number_cell(std::int64_t number) { return number_cell(whole_number(number)); }
+[[nodiscard]] inline Cell percent_cell(double part, double whole) { return number_cell(percent_text(part, whole)); }
+[[nodiscard]] inline Cell share_bar(double part, double whole, Phase phase) {
+  return {fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", name_of(phase),
+                      whole > 0 ? 100 * part / whole : 0.0),
+          Cell::Kind::html};
 }
 
 [[nodiscard]] inline std::string communication_table(const Report& report) {
   const double seconds = report.seconds();
-  HtmlTable table(
-      {"along", "collective", "phase", "for", "#count", "#elements", "#payload bytes", "#wire bytes", "#of the time"});
+  HtmlTable table({"along", "collective", "phase", "for", number_cell("count"), number_cell("elements"),
+                   number_cell("payload bytes"), number_cell("wire bytes"), number_cell("of the time")});
   Report::AlongAxes all;
   for (const Report::AlongAxes& along : report.along_axes) {
     for (const Report::Communication& c : report.communication) {
       if (!(c.axes == along.axes)) continue;
-      table.add({report.names(c.axes), c.kind, std::string(name_of(c.phase)), c.operation, whole_number(c.count),
-                 whole_number(c.elements), whole_number(c.bytes), whole_number(static_cast<std::int64_t>(c.wire_bytes)),
-                 fmt::format("#{}", percent_text(c.seconds, seconds))});
+      table.add({report.names(c.axes), c.kind, name_of(c.phase), c.operation, number_cell(c.count),
+                 number_cell(c.elements), number_cell(c.bytes), number_cell(static_cast<std::int64_t>(c.wire_bytes)),
+                 percent_cell(c.seconds, seconds)});
     }
-    table.sum({report.names(along.axes), "all", "", "", whole_number(along.count), whole_number(along.elements),
-               whole_number(along.bytes), whole_number(static_cast<std::int64_t>(along.wire_bytes)),
-               fmt::format("#{}", percent_text(along.seconds, seconds))});
+    table.sum({report.names(along.axes), "all", "", "", number_cell(along.count), number_cell(along.elements),
+               number_cell(along.bytes), number_cell(static_cast<std::int64_t>(along.wire_bytes)),
+               percent_cell(along.seconds, seconds)});
     all.count += along.count;
     all.elements += along.elements;
     all.bytes += along.bytes;
     all.wire_bytes += along.wire_bytes;
     all.seconds += along.seconds;
   }
-  table.sum({"all axes", "all", "", "", whole_number(all.count), whole_number(all.elements), whole_number(all.bytes),
-             whole_number(static_cast<std::int64_t>(all.wire_bytes)),
-             fmt::format("#{}", percent_text(all.seconds, seconds))});
+  table.sum({"all axes", "all", "", "", number_cell(all.count), number_cell(all.elements), number_cell(all.bytes),
+             number_cell(static_cast<std::int64_t>(all.wire_bytes)), percent_cell(all.seconds, seconds)});
   return table.finish();
 }
 [[nodiscard]] inline std::string operation_table(const Report& report) {
   const double seconds = report.seconds();
   double largest = 0;
   for (const Report::Operation& o : report.operations) largest = std::max(largest, o.seconds);
-  HtmlTable table(
-      {"operation", "phase", "#runs", "#plans", "#multiply-adds", "#element operations", "#bytes", "#of the time", ""});
+  HtmlTable table({"operation", "phase", number_cell("runs"), number_cell("plans"), number_cell("multiply-adds"),
+                   number_cell("element operations"), number_cell("bytes"), number_cell("of the time"), ""});
   for (const Report::Operation& o : report.operations) {
-    table.add({o.name, std::string(name_of(o.phase)), whole_number(o.runs), whole_number(o.plans),
-               whole_number(o.multiply_adds), whole_number(o.element_operations), whole_number(o.bytes),
-               fmt::format("#{}", percent_text(o.seconds, seconds)), share_bar(o.seconds, largest, o.phase)});
+    table.add({o.name, name_of(o.phase), number_cell(o.runs), number_cell(o.plans), number_cell(o.multiply_adds),
+               number_cell(o.element_operations), number_cell(o.bytes), percent_cell(o.seconds, seconds),
+               share_bar(o.seconds, largest, o.phase)});
   }
+  const auto share = [&](const char* name, double part) {
+    table.sum({name, "", "", "", "", "", "", percent_cell(part, seconds), ""});
+  };
+  share("local work", report.local_seconds());
+  share("communication", report.communication_seconds());
+  share("outside of plans", report.outside_seconds());
+  share("the whole step", seconds);
   return table.finish();
 }
 [[nodiscard]] inline std::string product_table(const Report& report) {
-  HtmlTable table({"product", "operation", "phase", "#times", "#of the multiply-adds", "#moves at least",
-                   "#on this grid", "repeated along"});
+  HtmlTable table({"product", "operation", "phase", number_cell("times"), number_cell("of the multiply-adds"),
+                   number_cell("moves at least"), number_cell("on this grid"), "repeated along"});
   for (const Report::Product& p : report.products) {
-    table.add(
-        {report.names(p), p.operation, std::string(name_of(p.phase)), whole_number(p.count),
-         "#" + percent_text(static_cast<double>(p.multiply_adds), static_cast<double>(report.cost.multiply_adds())),
-         "#" + with_prefix(p.least_elements), "#" + with_prefix(p.grid_elements), report.names(p.idle)});
+    table.add({report.names(p), p.operation, name_of(p.phase), number_cell(p.count),
+               percent_cell(static_cast<double>(p.multiply_adds), static_cast<double>(report.cost.multiply_adds())),
+               number_cell(with_prefix(p.least_elements)), number_cell(with_prefix(p.grid_elements)),
+               report.names(p.idle)});
   }
   return table.finish();
 }
 [[nodiscard]] inline std::string counter_table(const Report& report) {
-  HtmlTable table({"counter", "#over all ranks"});
-  for (const auto& [name, value] : report.counters) table.add({name, fmt::format("#{:.3e}", value)});
+  HtmlTable table({"counter", number_cell("over all ranks")});
+  for (const auto& [name, value] : report.counters) table.add({name, number_cell(fmt::format("{:.3e}", value))});
   return table.finish();
 }
 
@@ -176,8 +197,8 @@ class HtmlTable {
           escaped(dims),
           variables ? escaped(names)
                     : fmt::format("{} of them, the first made by {}", tensor.count, escaped(tensor.name)),
-          tensor.copies == report.processors && tensor.copies > 1 ? "all " : "",
-          whole_number(tensor.local_elements).substr(1), tensor.type, tensor_picture(report, tensor));
+          tensor.copies == report.processors && tensor.copies > 1 ? "all " : "", whole_number(tensor.local_elements),
+          tensor.type, tensor_picture(report, tensor));
     }
     html += "</div>\n";
   }
@@ -186,17 +207,16 @@ class HtmlTable {
 
 /// Each rule of the layout in words.
 [[nodiscard]] inline std::string rule_table(const Report& report) {
-  HtmlTable table({"dim", "split over", "#parts"});
-  std::string_view rest = report.layout;
-  while (!rest.empty()) {
-    const std::string_view rule = rest.substr(0, rest.find(';'));
-    rest.remove_prefix(std::min(rest.size(), rule.size() + 1));
-    const std::string_view axes = rule.substr(rule.find(':') + 1);
+  HtmlTable table({"dim", "split over", number_cell("parts")});
+  for (const Report::Rule& rule : report.rules) {
     std::int64_t parts = 1;
-    for (const Report::Axis& axis : report.mesh) {
-      if ((',' + std::string(axes) + ',').find(',' + axis.name + ',') != std::string::npos) parts *= axis.size;
+    std::string axes;
+    for (const int position : rule.axes) {
+      const Report::Axis& axis = report.mesh[static_cast<std::size_t>(position)];
+      parts *= axis.size;
+      axes += (axes.empty() ? "" : ",") + axis.name;
     }
-    table.add({std::string(rule.substr(0, rule.find(':'))), std::string(axes), whole_number(parts)});
+    table.add({rule.dim, axes, number_cell(parts)});
   }
   return table.finish();
 }
@@ -247,8 +267,8 @@ class HtmlTable {
 
   add("<h2>The mesh and the rules</h2>\n<div class=\"columns\"><div class=\"card\">{}</div><div>{}</div></div>\n",
       detail::mesh_picture(report),
-      report.layout.empty() ? "<p class=\"muted\">No rules: every rank holds everything.</p>"
-                            : detail::rule_table(report));
+      report.rules.empty() ? "<p class=\"muted\">No rules: every rank holds everything.</p>"
+                           : detail::rule_table(report));
   add("<h2>The step</h2>\n<p class=\"muted\">{}<span class=\"key forward\"></span>forward<span class=\"key "
       "backward\"></span>backward<span "
       "class=\"key update\"></span>update</p>\n<div class=\"card\">{}</div>\n",

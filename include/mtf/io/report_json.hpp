@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mtf/io/report.hpp>
+#include <mtf/io/utf8.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -38,13 +39,20 @@ namespace detail {
 
 }  // namespace detail
 
-/// The members of a report under their names; numbers are of one rank, bytes and seconds where they are named so.
+/// The members of a report under their names; numbers are of one rank, bytes and seconds where they are named so. Names
+/// that are not UTF-8 have U+FFFD in place of the bytes that are not.
 /// docs/reports.md has the list.
 [[nodiscard]] inline nlohmann::json json_of(const Report& report) {
   using nlohmann::json;
   const Cost& cost = report.cost;
   json mesh = json::array();
   for (const Report::Axis& axis : report.mesh) mesh.push_back({{"name", axis.name}, {"size", axis.size}});
+  json rules = json::array();
+  for (const Report::Rule& rule : report.rules) {
+    json axes = json::array();
+    for (const int axis : rule.axes) axes.push_back(report.mesh[static_cast<std::size_t>(axis)].name);
+    rules.push_back({{"dim", rule.dim}, {"axes", axes}});
+  }
   json operations = json::array();
   for (const Report::Operation& o : report.operations) {
     operations.push_back({{"operation", o.name},
@@ -119,11 +127,17 @@ namespace detail {
       {"title", report.title},
       {"mesh", mesh},
       {"layout", report.layout},
+      {"rules", rules},
       {"processors", report.processors},
       {"parameters", {{"total", cost.parameters}, {"per_rank", cost.parameters_per_rank}}},
       {"memory",
        {{"parameter_bytes", cost.parameter_bytes}, {"state_bytes", cost.state_bytes}, {"peak_bytes", cost.peak_bytes}}},
       {"multiply_adds", cost.multiply_adds()},
+      {"seconds",
+       {{"step", report.seconds()},
+        {"local_work", report.local_seconds()},
+        {"communication", report.communication_seconds()},
+        {"outside_of_plans", report.outside_seconds()}}},
       {"einsum", report.einsum},
       {"einsum_unique", report.einsum_unique},
       {"operations", operations},
@@ -139,7 +153,7 @@ namespace detail {
   } else {
     result["time"] = {{"at_least", report.time.at_least()}, {"at_most", report.time.at_most()}};
   }
-  return result;
+  return detail::with_valid_texts(std::move(result));
 }
 
 }  // namespace v0

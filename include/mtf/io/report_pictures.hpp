@@ -15,10 +15,10 @@ inline namespace v0 {
 
 namespace detail {
 
-/// Text for HTML and SVG.
+/// Text for HTML and SVG, whatever bytes a name has.
 [[nodiscard]] inline std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : printable_text(text)) {
     switch (c) {
       case '&': result += "&amp;"; break;
       case '<': result += "&lt;"; break;

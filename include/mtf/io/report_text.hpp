@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include <mtf/io/report.hpp>
+#include <mtf/io/utf8.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -36,14 +37,17 @@ namespace detail {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
 
+/// Names as a line of text may have them: UTF-8, without control characters.
+[[nodiscard]] inline std::string printable_text(std::string_view text) { return on_one_line(valid_utf8(text)); }
+
 }  // namespace detail
 
 /// Tables of a report: what a rank computes by operation, what it sends by axis and operation, its memory, repeated
-/// work, bounds, findings. The totals are those of the report's cost.
+/// work, bounds, findings. The totals are those of the report's cost; shares of the time add up to 100 %.
 [[nodiscard]] inline std::string to_text(const Report& report) {
   std::string text;
   const auto line = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+    text += detail::printable_text(fmt::format(format, std::forward<Args>(args)...));
     while (text.ends_with(' ')) text.pop_back();
     text += '\n';
   };
@@ -107,6 +111,16 @@ namespace detail {
        all.elements, all.bytes, all.wire_bytes, detail::percent_text(all.seconds, seconds));
 
   line("");
+  line("{:<18} {:>16} {:>8}", "of the step", "seconds", "time");
+  const auto share = [&](std::string_view name, double part) {
+    line("{:<18} {:>16} {:>8}", name, detail::seconds_text(part), detail::percent_text(part, seconds));
+  };
+  share("local work", report.local_seconds());
+  share("communication", report.communication_seconds());
+  share("outside of plans", report.outside_seconds());
+  share("the whole step", seconds);
+
+  line("");
   line(
       "Products; a rank moves at least the first number of elements for one of them on its own, and the second on this "
       "grid, if all operands");
@@ -123,7 +137,7 @@ namespace detail {
   for (const std::string& finding : report.findings) line("* {}", finding);
   line("");
   line("Counters as Mesh-TensorFlow prints them:");
-  return text + to_text(report.counters);
+  return text + detail::valid_utf8(to_text(report.counters));
 }
 
 }  // namespace v0

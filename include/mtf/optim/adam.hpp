@@ -20,6 +20,7 @@ namespace untyped {
 template <class E, class T>
 MTF_NOINLINE constexpr void adam(E& engine, Registry& registry, const VariableGradients& gradients,
                                  const AdamOptions& options, double rate) {
+  engine.begin_update();
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     engine.announce("adam");
     VariableState& state = *gradients.variables[i];

@@ -12,6 +12,7 @@ namespace untyped {
 template <class E, class T>
 MTF_NOINLINE constexpr void sgd(E& engine, Registry& registry, const VariableGradients& gradients, double momentum,
                                 double rate) {
+  engine.begin_update();
   for (std::size_t i = 0; i < gradients.variables.size(); ++i) {
     engine.announce("sgd");
     VariableState& state = *gradients.variables[i];

@@ -85,6 +85,7 @@ class Backend {
   Survey* survey = nullptr;             ///< of a dry run for a layout search: what operations tell it
   Node* graveyard = nullptr;            ///< nodes whose last handle is gone, see node.hpp
   bool burying = false;
+  bool has_updated = false;                ///< an optimizer has begun a step
   Activity activity;                       ///< whose records the next ones are
   bool tracing = false;                    ///< keep what is done in `records`
   Records records;                         ///< in order, since they were last cleared
@@ -134,6 +135,16 @@ class Backend {
                        .is_gradient = activity.is_gradient,
                        .count = 1});
   }
+
+  /// An optimizer begins a step.
+  constexpr void begin_update() {
+    if (!has_updated) {
+      has_updated = true;
+      begin_first_update();
+    }
+  }
+  /// All that a step makes has been made once: a world tells of rules that no tensor has used.
+  constexpr virtual void begin_first_update() {}
 
   /// An operation begins: the records that follow are its.
   constexpr void announce(const char* operation) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include <mtf/core/placement.hpp>
+#include <mtf/tensor/nearest_name.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -28,7 +28,7 @@ class plan_error : public std::invalid_argument {
   static inline thread_local int alive_ = 0;
 };
 
-/// A text in quotation marks.
+/// A text in quotation marks, on one line: control characters as "\\n" or "\\x1b".
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string quoted(std::string_view text);
 [[nodiscard]] inline std::string quoted(const Name& name) { return quoted(std::string_view(name.text)); }
 /// "[batch:64, io:1024]".
@@ -37,6 +37,11 @@ MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const ShapeValue& shape
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const MeshValue& mesh);
 /// One violated rule with its names and numbers, then the way out. The mesh, if given, tells all axes that divide a dim.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string describe(const Violation& v, const MeshValue& mesh = {});
+
+namespace detail {
+/// " (did you mean "cols"?)", if an axis of the mesh has a similar name, else nothing.
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string hint_of_axis(const Name& axis, const MeshValue& mesh);
+}  // namespace detail
 
 /// Throws one plan_error that lists every violation.
 MTF_RARE [[noreturn]] MTF_RUN_TIME void raise(std::string_view operation, const Violations& violations);
@@ -73,18 +78,13 @@ constexpr void require_parameter(std::string_view operation, const char* paramet
 
 #if MTF_HAS_DEFINITIONS
 
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  result += text;
-  result += '"';
-  return result;
-}
+std::string quoted(std::string_view text) { return "\"" + on_one_line(text) + "\""; }
 
 std::string describe(const ShapeValue& shape) {
   std::string text = "[";
   for (const DimValue& dim : shape) {
     if (text.size() > 1) text += ", ";
-    text += std::string(dim.name.text) + ":" + (dim.extent == dynamic ? "?" : std::to_string(dim.extent));
+    text += on_one_line(dim.name.text) + ":" + (dim.extent == dynamic ? "?" : std::to_string(dim.extent));
   }
   return text + "]";
 }
@@ -93,7 +93,7 @@ std::string describe(const MeshValue& mesh) {
   std::string text;
   for (const AxisValue& axis : mesh.axes) {
     if (!text.empty()) text += ";";
-    text += std::string(axis.name.text) + ":" + (axis.size == dynamic ? "?" : std::to_string(axis.size));
+    text += on_one_line(axis.name.text) + ":" + (axis.size == dynamic ? "?" : std::to_string(axis.size));
   }
   return "\"" + text + "\"";
 }
@@ -114,6 +114,19 @@ MTF_RARE inline std::string describe_division(const Violation& v, const MeshValu
   if (axes.empty()) axes = quoted(v.axis) + " and " + std::to_string(count - 1) + " more";
   return "axes " + axes + " divide it by " + std::to_string(v.other_extent);
 }
+std::string hint_of_axis(const Name& axis, const MeshValue& mesh) {
+  std::vector<std::string_view> names;
+  for (const AxisValue& known : mesh.axes) names.push_back(known.name.text);
+  const NearestName nearest = nearest_name(axis.text, names);
+  return nearest.is_similar ? " (did you mean " + quoted(nearest.name) + "?)" : "";
+}
+/// Where reading a text stopped, and before what.
+MTF_RARE inline std::string describe_stop(const Violation& v) {
+  const std::string place = "character " + std::to_string(v.position + 1);
+  if (v.extent < 0) return "; something is missing at its end, " + place;
+  const char stop = static_cast<char>(v.extent);
+  return "; reading stops before " + quoted(std::string_view(&stop, 1)) + ", " + place;
+}
 }  // namespace detail
 
 std::string describe(const Violation& v, const MeshValue& mesh) {
@@ -123,6 +136,8 @@ std::string describe(const Violation& v, const MeshValue& mesh) {
       facts = "dims " + quoted(v.other_dim) + " and " + quoted(v.dim) + " are both split over axis " + quoted(v.axis);
       break;
     case Fault::unknown_axis:
+      facts = "rule for dim " + quoted(v.dim) + ", axis " + quoted(v.axis) + detail::hint_of_axis(v.axis, mesh);
+      break;
     case Fault::repeated_axis: facts = "rule for dim " + quoted(v.dim) + ", axis " + quoted(v.axis); break;
     case Fault::repeated_rule: facts = "dim " + quoted(v.dim); break;
     case Fault::indivisible_extent:
@@ -146,7 +161,7 @@ std::string describe(const Violation& v, const MeshValue& mesh) {
       facts = "axis " + quoted(v.axis) + " has static size " + std::to_string(v.other_extent) +
               ", the mesh text says " + std::to_string(v.extent);
       break;
-    case Fault::extra_axis: facts = "axis " + quoted(v.axis); break;
+    case Fault::extra_axis: facts = "axis " + quoted(v.axis) + detail::hint_of_axis(v.axis, mesh); break;
     case Fault::malformed_layout:
     case Fault::repeated_mesh_axis:
     case Fault::empty_axis:
@@ -154,7 +169,8 @@ std::string describe(const Violation& v, const MeshValue& mesh) {
     case Fault::too_many_processors:
     case Fault::too_many_rules: facts = quoted(v.dim); break;
   }
-  return facts + ": " + std::string(sentence(v.fault));
+  const std::string text = facts + ": " + std::string(sentence(v.fault));
+  return v.fault == Fault::malformed_layout ? text + detail::describe_stop(v) : text;
 }
 
 void raise(std::string_view operation, const Violations& violations) { raise(operation, {}, violations); }

@@ -90,6 +90,11 @@ class Placements {
     return keep_one(rules, placement);
   }
 
+  /// Calls f for each, the last first.
+  template <class F>
+  constexpr void for_each(const F& f) const {
+    for (const KeptPlacement* kept = newest_; kept != nullptr; kept = kept->older_) f(*kept);
+  }
   /// Bit r: a dim of rule r has occurred in a tensor.
   [[nodiscard]] constexpr std::uint64_t used_rules() const { return used_rules_; }
 

@@ -44,6 +44,7 @@ namespace detail {
       text += i == 0 ? ':' : ',';
       text += std::string_view(rule.axes[i].text);
     }
+    if (rule.optional) text += '?';
   }
   return text.empty() ? "\"\"" : text + "\"";
 }
@@ -73,6 +74,7 @@ struct LayoutSearch {
   SearchCounts counts;
   std::size_t meshes = 1;             ///< meshes searched
   std::vector<std::string> reasons;   ///< why candidates are illegal, by name
+  std::vector<std::string> idle;      ///< what the best layout leaves unsplit: axes that split nothing, and why
   std::vector<std::string> refusals;  ///< what the step threw under legal layouts, each once
   SearchOptions options;
 

@@ -49,6 +49,8 @@ class SearchRun {
                       {});
       }
       spaces_.push_back(space);
+      surveys_.push_back(survey);
+      space_options_.push_back(space_options);
       result_.counts.add(search_space(space, survey, trace, static_cast<int>(i), options_.memory_cap, ranking_));
     }
     result_.meshes = meshes.size();
@@ -66,14 +68,16 @@ class SearchRun {
     std::vector<std::string> unknown;
     for (const std::string_view dim : options_.dims) {
       if (survey.find(Name(dim)) < 0)
-        unknown.push_back("SearchOptions::dims names " + quoted(Name(dim)) + ", a dim that the step does not have");
+        unknown.push_back("SearchOptions::dims names " + quoted(dim) + hint_of_dim(dim, survey) +
+                          ", a dim that the step does not have");
       if (!result.dims.full()) result.dims.push_back(Name(dim));
     }
     for (const std::string_view axis : options_.axes) {
       bool is_known = false;
       for (const MeshValue& one : meshes) is_known = is_known || one.find(Name(axis)) >= 0;
       if (!is_known)
-        unknown.push_back("SearchOptions::axes names " + quoted(Name(axis)) + ", an axis that the mesh does not have");
+        unknown.push_back("SearchOptions::axes names " + quoted(axis) + hint_of_axis(Name(axis), mesh) +
+                          ", an axis that the mesh does not have");
       if (!result.axes.full()) result.axes.push_back(Name(axis));
     }
     for (const AxisValue& axis : mesh.axes) {
@@ -137,8 +141,11 @@ class SearchRun {
   void finish(const RankedLayout& ranked, std::span<const MeshValue> meshes) {
     FoundLayout found;
     found.mesh = meshes[static_cast<std::size_t>(ranked.mesh)];
-    for (const LayoutSpace& space : spaces_) {
-      if (space.mesh.axes == found.mesh.axes) found.layout = space.layout(ranked.splits);
+    for (std::size_t i = 0; i < spaces_.size(); ++i) {
+      if (!(spaces_[i].mesh.axes == found.mesh.axes)) continue;
+      found.layout = spaces_[i].layout(ranked.splits);
+      if (result_.layouts.empty())
+        result_.idle = idle_axes_of(surveys_[i], found.mesh, space_options_[i], found.layout);
     }
     found.value = ranked.value;
     found.cost = step_.cost(found.rules());
@@ -187,7 +194,9 @@ class SearchRun {
   const char* operation_;
   LayoutSearch result_;
   Ranking ranking_;
-  std::vector<LayoutSpace> spaces_;
+  std::vector<LayoutSpace> spaces_;  // of the meshes on which rules are possible, with what they were made of
+  std::vector<Survey> surveys_;
+  std::vector<SpaceOptions> space_options_;
 };
 
 [[nodiscard]] inline LayoutSearch search_meshes(const SearchedStep& step, std::span<const MeshValue> meshes,

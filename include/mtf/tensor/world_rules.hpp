@@ -10,11 +10,20 @@
 namespace mtf {
 inline namespace v0 {
 
+/// What happens when a layout has a rule whose dim no tensor has, most likely a misspelt one: found when an optimizer
+/// makes its first step, or when the world ends without one.
+enum class UnusedRules : std::uint8_t {
+  ignore,  ///< nothing; `world.unused_rules()` tells
+  warn,    ///< one line on stderr, by the first rank
+  error    ///< the optimizer's step throws a plan_error, before it changes anything; the end of a world ends the job
+};
+
 /// What a World takes at run time.
 struct WorldOptions {
   std::string_view mesh{};  ///< sizes of dynamic axes, "rows:2;cols:2"; of a dynamic_mesh also the axes and their order
   std::string_view layout{};  ///< the rules of a dynamic_layout, "batch:rows;d_ff:cols"
   std::uint64_t seed = 0;     ///< of the initial values of variables
+  UnusedRules unused_rules = UnusedRules::warn;
 };
 
 namespace detail {

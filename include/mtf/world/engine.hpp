@@ -24,6 +24,7 @@
 #include <mtf/runtime/memory_pool.hpp>
 #include <mtf/tensor/form.hpp>
 #include <mtf/tensor/sum_origin.hpp>
+#include <mtf/tensor/unused_rules.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -54,6 +55,8 @@ class Engine : public Backend {
   using memory_space = typename Space::memory_space;
   static constexpr bool host_accessible = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
 
+  UnusedRules unused_rules = UnusedRules::warn;
+
   /// Collective. Throws if the communicator does not have the mesh's size. The texts are those that names of the rules
   /// refer to.
   Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, std::vector<char> mesh_text,
@@ -71,6 +74,12 @@ class Engine : public Backend {
     closed = true;
     communicators_.close();
     space_.reset();
+  }
+
+  void begin_first_update() final { require_used_rules(); }
+  /// Tells of rules that no tensor has used; throws if they are an error.
+  MTF_COLD void require_used_rules() const {
+    detail::tell_unused_rules(*this, unused_rules, communicators_.world().rank == 0);
   }
 
   /// Runs a plan on local slices.

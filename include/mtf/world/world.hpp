@@ -86,7 +86,8 @@ class WorldCore {
   }
   /// Whether replicas of every variable are bitwise equal and all ranks have run the same collectives. Collective.
   [[nodiscard]] bool verify_replicas();
-  /// Dims of rules that have split no tensor so far: after the first step, names that were misspelt.
+  /// Dims of rules that have split no tensor so far: after the first step, names that were misspelt. The world tells of
+  /// them by itself, see WorldOptions::unused_rules.
   [[nodiscard]] std::vector<std::string> unused_rules() const;
   /// "rank 3 (rows=1, cols=1)".
   [[nodiscard]] std::string describe_rank() const;
@@ -117,6 +118,7 @@ WorldCore<Space>::WorldCore(MPI_Comm comm, const StaticRules& types, const World
   }
   engine_ =
       Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
+  engine().unused_rules = options.unused_rules;
 }
 
 template <class Space>
@@ -128,6 +130,14 @@ WorldCore<Space>::~WorldCore() {
     if (detail::boundaries == 0)
       detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
     return;
+  }
+  if (!e.has_updated && std::uncaught_exceptions() == exceptions_) {
+    try {
+      e.require_used_rules();
+    } catch (const plan_error& error) {  // all ranks have it, and none can throw it here
+      detail::let_rank_zero_speak();
+      detail::end_job(describe_rank(), error.what());
+    }
   }
   registry_.clear();
   e.close();
@@ -147,10 +157,7 @@ bool WorldCore<Space>::verify_replicas() {
 template <class Space>
 std::vector<std::string> WorldCore<Space>::unused_rules() const {
   std::vector<std::string> dims;
-  const auto& rules = engine().rules.rules;
-  for (int rule = 0; rule < rules.size(); ++rule) {
-    if ((engine().placements.used_rules() >> rule & 1U) == 0) dims.emplace_back(rules[rule].dim.text);
-  }
+  for (const std::string_view dim : detail::unused_dims(engine())) dims.emplace_back(dim);
   return dims;
 }
 
@@ -171,7 +178,10 @@ std::string WorldCore<Space>::describe_processes() const {
 template <class Space>
 int WorldCore<Space>::axis_position(std::string_view axis) const {
   const int at = mesh().find(Name(axis));
-  if (at < 0) raise("World", "the mesh " + mtf::describe(mesh()) + " has no axis \"" + std::string(axis) + "\"");
+  if (at < 0) {
+    raise("World", "the mesh " + mtf::describe(mesh()) + " has no axis " + quoted(axis) +
+                       detail::hint_of_axis(Name(axis), mesh()));
+  }
   return at;
 }
 

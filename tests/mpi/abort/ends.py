@@ -14,9 +14,21 @@ def line(rank, message):
     return [re.escape(f"mtf: {PLACES[rank]}: ") + message]
 
 
+NO_DIM = "a rule of the layout splits nothing, because no tensor has its dim: "
+MISSPELT = NO_DIM + r'"bacth" \(did you mean "batch"\?\)'
+WARNED = ["mtf: warning: " + MISSPELT + "; WorldOptions::unused_rules .*"]
 GIVEN = "from_global: 3 elements given for dims .*"
 # Exit status (None: anything but 0) and the lines, as patterns (None: anything).
 CASES = {
+    "rules_types": (0, WARNED),
+    "rules_step": (0, WARNED),
+    "rules_end": (0, ["mtf: warning: rules of the layout split nothing, because no tensor has their dims: "
+                      r'"hiden" \(did you mean "hidden"\?\), "planes" \(the nearest name is "[a-z]+"\); .*']),
+    "rules_none": (0, []),
+    "rules_caught": (0, []),
+    "rules_error": (None, line(0, "layout: " + MISSPELT)),
+    "rules_error_end": (None, line(0, "layout: " + MISSPELT)),
+    "rules_unwinding": (None, line(0, GIVEN)),
     "none": (0, []),
     "caught": (0, []),
     "started": (0, []),
