@@ -142,13 +142,13 @@ class inference {
  public:
   template <class World>
   constexpr explicit inference(World& world)
-      : backend_(&world.engine()), before_(std::exchange(backend_->recording, false)) {}
+      : backend_(static_cast<Backend*>(&world.engine())), before_(std::exchange(backend_->recording, false)) {}
   inference(const inference&) = delete;
   inference& operator=(const inference&) = delete;
   constexpr ~inference() { backend_->recording = before_; }
 
  private:
-  Backend* backend_;
+  Ref<Backend> backend_;
   bool before_;
 };
 
@@ -156,7 +156,7 @@ class inference {
 /// several (microbatches) stay pending, so that a step costs one allreduce per variable however many are added.
 class VariableGradients {
  public:
-  RecycledVector<VariableState*> variables;
+  RecycledVector<Ref<VariableState>> variables;
   RecycledVector<Ref<Value>> values;  ///< null where the loss does not depend on the variable
 
   /// The i-th gradient; zeros where there is none.
@@ -180,7 +180,7 @@ class VariableGradients {
 
  private:
   /// Where the variable is, most likely at `guess`; the end if it is not there.
-  [[nodiscard]] constexpr std::size_t position_of(const VariableState* variable, std::size_t guess) const {
+  [[nodiscard]] constexpr std::size_t position_of(const Ref<VariableState>& variable, std::size_t guess) const {
     if (guess < variables.size() && variables[guess] == variable) return guess;
     std::size_t position = 0;
     while (position < variables.size() && variables[position] != variable) ++position;
@@ -214,7 +214,7 @@ MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(co
   result.variables.reserve(registry.all().size());
   for (VariableState* state : registry.all()) {
     if (!state->trainable) continue;
-    result.variables.push_back(state);
+    result.variables.push_back(Ref<VariableState>(state));
     nodes.push_back(state->leaf.node);
   }
   result.values = GradientPass::run(loss.node, nodes, keep_graph::no, unused::zeros);

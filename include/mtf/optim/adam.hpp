@@ -57,14 +57,15 @@ class Adam {
                 "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
 
  public:
-  constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {}
+  constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(world), options_(options) {}
 
   constexpr void apply(const VariableGradients& gradients, double rate) {
-    untyped::adam<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, options_, rate);
+    World& world = world_.open(gradients, "adam");
+    untyped::adam<typename World::engine_type, T>(world.engine(), world.registry(), gradients, options_, rate);
   }
 
  private:
-  World* world_;
+  detail::WorldOfOptimizer<World> world_;
   AdamOptions options_;
 };
 

@@ -20,6 +20,26 @@ constexpr void require_type(const VariableState& state) {
   }
 }
 
+/// The world of an optimizer, which may end before it.
+template <class World>
+class WorldOfOptimizer {
+ public:
+  constexpr explicit WorldOfOptimizer(World& world) : backend_(static_cast<Backend*>(&world.engine())), world_(&world) {}
+
+  /// The world, for a step with these gradients. Throws if it has ended, or if they are another world's.
+  [[nodiscard]] constexpr World& open(const VariableGradients& gradients, const char* operation) const {
+    require_alive(*backend_, operation);
+    for (const Ref<VariableState>& state : gradients.variables) {
+      if (&state->leaf.value->backend() != backend_.object) raise(operation, MTF_RULE_DIFFERENT_WORLDS);
+    }
+    return *world_;
+  }
+
+ private:
+  Ref<Backend> backend_;
+  World* world_;
+};
+
 /// The i-th gradient, complete and in the variable's slice type.
 [[nodiscard]] constexpr Ref<Value> gradient_for_update(const VariableGradients& gradients, std::size_t i) {
   const VariableState& state = *gradients.variables[i];

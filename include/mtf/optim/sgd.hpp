@@ -45,14 +45,15 @@ class Sgd {
                 "mtf: an optimizer updates float or double; keep the slices so: ElementTypes<float, float, bfloat16>");
 
  public:
-  constexpr explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {}
+  constexpr explicit Sgd(World& world, double momentum = 0) : world_(world), momentum_(momentum) {}
 
   constexpr void apply(const VariableGradients& gradients, double rate) {
-    untyped::sgd<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, momentum_, rate);
+    World& world = world_.open(gradients, "sgd");
+    untyped::sgd<typename World::engine_type, T>(world.engine(), world.registry(), gradients, momentum_, rate);
   }
 
  private:
-  World* world_;
+  detail::WorldOfOptimizer<World> world_;
   double momentum_;
 };
 

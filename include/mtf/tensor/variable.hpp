@@ -48,8 +48,9 @@ struct SliceOperations {
   ElementType master{};
 };
 
-/// A variable without its types. All reads of one version are one leaf of the graph.
-struct VariableState {
+/// A variable without its types. All reads of one version are one leaf of the graph. It is the registry's and that of
+/// every handle, so that a handle may outlive its world.
+struct VariableState : Counted {
   Scope path;
   Array leaf;         ///< what is read, in the activation type
   Ref<Value> stored;  ///< in the slice type, if that is another one
@@ -109,7 +110,9 @@ struct VariableState {
   }
 };
 
-/// The variables of a world in order of creation, by path. Owns them.
+constexpr void dispose(VariableState* state) { destroy(state); }
+
+/// The variables of a world in order of creation, by path.
 class Registry {
  public:
   constexpr Registry() = default;
@@ -158,7 +161,8 @@ class Registry {
 
  private:
   MTF_NOINLINE constexpr VariableState& add(const Scope& path, const Ref<Value>& value, const SliceOperations& types) {
-    auto* state = new VariableState();
+    auto* state = make<VariableState>();
+    ++state->references;
     states_.push_back(state);
     state->path = path;
     state->types = types;
@@ -169,7 +173,9 @@ class Registry {
     return *state;
   }
   constexpr void release() {
-    for (VariableState* state : states_) delete state;
+    for (VariableState* state : states_) {
+      if (--state->references == 0) dispose(state);
+    }
     states_.clear();
   }
 
@@ -192,9 +198,9 @@ class Variable : public OperandBase {
   constexpr explicit Variable(VariableState& state) : state_(&state) {}
 
   [[nodiscard]] constexpr Tensor<World, element_type, Dims...> read() const {
-    return Tensor<World, element_type, Dims...>(state_->leaf);
+    return Tensor<World, element_type, Dims...>(state_.object->leaf);
   }
-  [[nodiscard]] constexpr VariableState& state() const { return *state_; }
+  [[nodiscard]] constexpr VariableState& state() const { return *state_.object; }
   [[nodiscard]] constexpr std::string_view path() const { return state_->path.view(); }
   [[nodiscard]] constexpr ShapeValue shape() const { return state_->placement().shape(); }
 
@@ -209,7 +215,7 @@ class Variable : public OperandBase {
   constexpr void assign_sub(const X& value) const;
 
  private:
-  VariableState* state_;
+  Ref<VariableState> state_;
 };
 
 namespace detail {

@@ -21,6 +21,7 @@
 #include <mtf/kernels/window.hpp>
 #include <mtf/runtime/communicators.hpp>
 #include <mtf/runtime/counters.hpp>
+#include <mtf/runtime/end_of_job.hpp>
 #include <mtf/runtime/memory_pool.hpp>
 #include <mtf/tensor/form.hpp>
 #include <mtf/tensor/sum_origin.hpp>
@@ -64,10 +65,14 @@ class Engine : public Backend {
         communicators_(comm, placement_rules.mesh) {
     rules = placement_rules;
     coordinates = rules.mesh.coordinates(communicators_.world().rank);
+    detail::Listeners::of_kokkos().add(this, [](void* self) { static_cast<Engine*>(self)->lose("Kokkos"); });
+    detail::Listeners::of_mpi().add(this, [](void* self) { static_cast<Engine*>(self)->lose("MPI"); });
   }
+  ~Engine() override { leave(); }
 
   /// Collective: the world ends. What its tensors hold can still be released.
   void close() {
+    leave();
     closed = true;
     communicators_.close();
     space_.reset();
@@ -108,7 +113,7 @@ class Engine : public Backend {
     const double begin = start_of_record();
     const std::int64_t count = block.count();
     const std::int64_t bytes = count * bytes_of(block.type);
-    void* rounded = pool_.take(bytes);
+    void* rounded = take(bytes, block.type, nullptr);
     MapPlan plan;
     plan.loop.operands = 2;
     plan.loop.dims.push_back({count, {1, 1}});
@@ -122,9 +127,10 @@ class Engine : public Backend {
   }
 
   [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final {
-    ++references;
-    const std::int64_t bytes = count * bytes_of(type);
-    return make<Block>(*this, type, bytes, pool_.take(bytes));
+    return allocate(type, count, nullptr);
+  }
+  [[nodiscard]] Block* allocate_slice(ElementType type, const KeptPlacement& placement) final {
+    return allocate(type, placement.local_elements, &placement);
   }
   void release(Block* block) final {
     if (!block->lent) pool_.give(block->data, block->bytes);
@@ -140,6 +146,7 @@ class Engine : public Backend {
 
   void communicate(const CollectivePlan& plan, Block& out, const Block& in) final {
     const detail::Region region(plan.operation);
+    require_thread();
     const Group& group = communicators_.along(plan.axes);
     const double begin = start_of_record();
     counters_.record(plan, perform(plan, group, out, in), group.size);
@@ -189,12 +196,67 @@ class Engine : public Backend {
     }
   }
 
+  bool check_lent = false;  ///< see WorldOptions
+
+  /// Throws unless this is the thread that made the world.
+  void require_thread() const {
+    if (this_thread() != thread_) refuse_thread();
+  }
+
   [[nodiscard]] const Space& space() const { return *space_; }
   [[nodiscard]] Communicators& communicators() { return communicators_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
 
  private:
+  /// Something whose address is that of no other thread.
+  [[nodiscard]] static const void* this_thread() {
+    static thread_local char mark;
+    return &mark;
+  }
+  [[noreturn]] MTF_COLD void refuse_thread() const {
+    throw session_error(std::string("World: ") + activity.operation +
+                        " on another thread than the one that made the world; one thread drives a world, others may "
+                        "only destroy tensors, and not at the same time");
+  }
+
+  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count, const Placement* placement) {
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(count, bytes_of(type), &bytes)) refuse_memory(-1, type, placement);
+    Block* block = make<Block>(*this, type, bytes, take(bytes, type, placement));
+    ++references;
+    return block;
+  }
+  [[nodiscard]] void* take(std::int64_t bytes, ElementType type, const Placement* placement) {
+    require_thread();
+    try {
+      return pool_.take(bytes);
+    } catch (const std::bad_alloc&) {
+      refuse_memory(bytes, type, placement);
+    }
+  }
+  /// bytes < 0: more than 64 bits count.
+  [[noreturn]] MTF_COLD void refuse_memory(std::int64_t bytes, ElementType type, const Placement* placement) const {
+    throw out_of_memory(
+        std::string(activity.operation) + ": no memory for " +
+        (bytes < 0 ? "more than 2^63" : std::to_string(bytes)) + " bytes of " + std::string(name_of(type)) +
+        (placement != nullptr ? ", this rank's slice of " + describe(placement->shape()) : ", a buffer") +
+        "; the world's tensors use " + std::to_string(pool_.live_bytes()) +
+        " bytes, the pool keeps " + std::to_string(pool_.cached_bytes()) +
+        " for the next ones; split a dim over more ranks, make it smaller, or keep fewer tensors");
+  }
+
+  /// Kokkos or MPI ends before the world does.
+  MTF_COLD void lose(const char* to) {
+    closed = true;
+    if (ended_by == nullptr) ended_by = to;
+    space_.reset();
+  }
+  void leave() {
+    detail::Listeners::of_kokkos().remove(this);
+    detail::Listeners::of_mpi().remove(this);
+  }
+
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - records_begin_).count();
   }
@@ -269,6 +331,7 @@ class Engine : public Backend {
     }
   }
 
+  const void* thread_ = this_thread();
   std::vector<char> mesh_text_;
   std::vector<char> layout_text_;
   std::optional<Space>
