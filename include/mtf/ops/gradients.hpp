@@ -192,7 +192,7 @@ class VariableGradients {
       return;
     }
     Value& mine = *values[i];
-    mine.backend().announce("gradients");
+    detail::require_open(mine.backend(), "gradients");
     if (mine.pending() != term->pending() || !mine.block->scattered.empty() || !term->block->scattered.empty()) {
       complete(mine, "gradients");
       complete(*term, "gradients");

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mtf/runtime/mpi.hpp>
@@ -54,13 +56,16 @@ inline void pause(std::time_t seconds, long milliseconds) {
   nanosleep(&span, nullptr);
 }
 
-/// Whether this thread may call MPI now.
-[[nodiscard]] inline bool may_call_mpi() {
+[[nodiscard]] inline bool mpi_runs() {
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
-  if (initialized == 0 || finalized != 0) return false;
+  return initialized != 0 && finalized == 0;
+}
+/// Whether this thread may call MPI now.
+[[nodiscard]] inline bool may_call_mpi() {
+  if (!mpi_runs()) return false;
   int level = MPI_THREAD_SINGLE;
   int is_main = 0;
   MPI_Query_thread(&level);
@@ -68,20 +73,39 @@ inline void pause(std::time_t seconds, long milliseconds) {
   return is_main != 0 || level >= MPI_THREAD_SERIALIZED;
 }
 
-/// This process' rank in the job as far as it was seen while MPI could be asked; -1 before.
-inline int& rank_in_job() {
-  static int rank = -1;
-  return rank;
-}
-inline void note_rank_in_job() { MPI_Comm_rank(MPI_COMM_WORLD, &rank_in_job()); }
-/// Whether the launcher says that this is not the first process: a hint where MPI cannot be asked, and no more.
-[[nodiscard]] inline bool is_a_later_process() {
-  if (rank_in_job() >= 0) return rank_in_job() > 0;
+/// Whether a launcher started this process: a hint where MPI cannot be asked.
+[[nodiscard]] inline bool has_launcher() {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(variable)) return std::atoi(rank) > 0;
+    if (std::getenv(variable) != nullptr) return true;
   }
   return false;
 }
+/// A file that the first process of a launcher with these words makes, where MPI cannot tell who is there. The others
+/// of the host find it and are silent.
+class Marker {
+ public:
+  explicit Marker(const std::string& words)
+      : path_("/tmp/mtf-" + std::to_string(getuid()) + "-" + std::to_string(getppid()) + "-" +
+              std::to_string(hash_text(words))) {
+    const int file = open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    made_ = file >= 0;
+    if (made_) close(file);
+    struct stat status {};
+    const bool found = !made_ && lstat(path_.c_str(), &status) == 0;
+    is_first_ = !found || status.st_uid != getuid() || std::time(nullptr) - status.st_mtime > 10;  // left by a crash
+  }
+  Marker(const Marker&) = delete;
+  Marker& operator=(const Marker&) = delete;
+  ~Marker() {
+    if (made_) unlink(path_.c_str());
+  }
+  [[nodiscard]] bool is_first() const { return is_first_; }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+  bool is_first_ = true;
+};
 
 /// "rank 3", "ranks 0-2, 5".
 [[nodiscard]] inline std::string list_ranks(const std::vector<int>& ranks) {
@@ -228,23 +252,37 @@ class LastMeeting {
   int size_ = 1;
 };
 
+/// Says the last words, if no other process of this host does, and goes.
+[[noreturn]] inline void end_without_mpi(const std::string& message) {
+  if (!has_launcher()) {
+    std::fputs(last_words().c_str(), stderr);
+    std::_Exit(1);
+  }
+  {
+    const Marker marker(message);
+    if (marker.is_first()) std::fputs(last_words().c_str(), stderr);
+    std::fflush(stderr);
+    pause(1, 500);  // so that the others find it
+  }
+  // Not every launcher ends the other processes when one exits that is not in MPI; when it is killed, more of them do.
+  std::signal(SIGTERM, SIG_DFL);
+  std::raise(SIGTERM);
+  std::_Exit(1);
+}
+
 void end_job(const std::string& place, const char* what) {
   const std::string text = what;
   const std::string message = text.rfind("mtf: ", 0) == 0 ? text.substr(5) : text;
   std::fflush(stdout);
   const bool may_call = may_call_mpi();
-  if (may_call) note_rank_in_job();
-  const int rank = rank_in_job();
-  const std::string where = !place.empty() ? place : "rank " + std::to_string(rank);
-  std::string lines = "mtf: " + (rank < 0 ? std::string() : where + ": ") + message + "\n";
+  int rank = 0;
+  if (mpi_runs()) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string where = !place.empty() ? place : mpi_runs() ? "rank " + std::to_string(rank) : std::string();
+  std::string lines = "mtf: " + where + (where.empty() ? "" : ": ") + message + "\n";
   last_words() = lines;
   end_in(5, mtf_say_last_words);
-  if (may_call) {
-    lines = LastMeeting({.rank = rank, .place = where, .text = message}).lines();
-  } else if (is_a_later_process()) {
-    // Most errors where MPI cannot be asked are everybody's; the launcher ends those that wait when the first has gone.
-    pause(2, 0);
-  }
+  if (!may_call) end_without_mpi(message);
+  lines = LastMeeting({.rank = rank, .place = where, .text = message}).lines();
   // MPI_Abort may run exit handlers, and those may wait for what never comes. A rank that is gone, however it went, ends
   // the job.
   end_in(5, SIG_DFL);
@@ -252,8 +290,8 @@ void end_job(const std::string& place, const char* what) {
   std::fputs(lines.c_str(), stderr);
   std::fflush(stderr);
   pause(0, 200);  // launchers kill at once, and then drop what they have not read yet: the lines above
-  if (may_call) MPI_Abort(MPI_COMM_WORLD, 1);
-  std::_Exit(1);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::_Exit(1);  // MPI_Abort may return in theory
 }
 
 void speak_at_terminate() {

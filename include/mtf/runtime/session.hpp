@@ -81,7 +81,6 @@ Session::Session(int& argc, char**& argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     owns_mpi_ = true;
   }
-  note_rank_in_job();
   if (!Kokkos::is_initialized()) {
     std::vector<char*> of_kokkos;
     int kept = 0;
@@ -120,7 +119,6 @@ void require_session() {
   if (finalized != 0) {
     throw session_error("World: MPI has been finalized; make the world inside of mtf::run, or before MPI_Finalize");
   }
-  note_rank_in_job();
   if (!Kokkos::is_initialized()) {
     throw session_error(kokkos_has_ended()
                             ? "World: Kokkos has been finalized; make the world inside of mtf::run, or before "

@@ -74,6 +74,7 @@ class Engine : public Backend {
   void close() {
     leave();
     closed = true;
+    thread_ = nullptr;
     communicators_.close();
     space_.reset();
   }
@@ -198,7 +199,7 @@ class Engine : public Backend {
 
   bool check_lent = false;  ///< see WorldOptions
 
-  /// Throws unless this is the thread that made the world.
+  /// Throws unless this is the thread that made the world, and the world has not ended.
   void require_thread() const {
     if (this_thread() != thread_) refuse_thread();
   }
@@ -215,6 +216,7 @@ class Engine : public Backend {
     return &mark;
   }
   [[noreturn]] MTF_COLD void refuse_thread() const {
+    if (closed) detail::raise_ended(*this, activity.operation);
     throw session_error(std::string("World: ") + activity.operation +
                         " on another thread than the one that made the world; one thread drives a world, others may "
                         "only destroy tensors, and not at the same time");
@@ -249,6 +251,7 @@ class Engine : public Backend {
   /// Kokkos or MPI ends before the world does.
   MTF_COLD void lose(const char* to) {
     closed = true;
+    thread_ = nullptr;
     if (ended_by == nullptr) ended_by = to;
     space_.reset();
   }
@@ -331,7 +334,7 @@ class Engine : public Backend {
     }
   }
 
-  const void* thread_ = this_thread();
+  const void* thread_ = this_thread();  ///< that made the world; none once closed
   std::vector<char> mesh_text_;
   std::vector<char> layout_text_;
   std::optional<Space>
