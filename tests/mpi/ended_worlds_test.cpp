@@ -23,9 +23,9 @@ struct Out : mtf::Dim<"out", 4> {};
 struct Half : mtf::Dim<"half", 4> {};
 
 std::unique_ptr<World> make_world(bool check_lent = false) {
-  return std::make_unique<World>(MPI_COMM_WORLD, mtf::WorldOptions{.mesh = mesh_text(ranks(), 1),
-                                                                   .layout = "a:rows;n:rows",
-                                                                   .check_lent = check_lent});
+  return std::make_unique<World>(
+      MPI_COMM_WORLD,
+      mtf::WorldOptions{.mesh = mesh_text(ranks(), 1), .layout = "a:rows;n:rows", .check_lent = check_lent});
 }
 
 template <class F>
@@ -40,7 +40,6 @@ void refused(const char* what, const F& f) {
   }
   CHECK_MESSAGE(thrown, std::string(what), " was not refused");
 }
-
 
 /// Every operation that makes a tensor of others, on what f makes of a world that has ended.
 #define REFUSED(...) refused(#__VA_ARGS__, [&] { (void)(__VA_ARGS__); })

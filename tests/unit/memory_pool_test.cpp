@@ -1,7 +1,4 @@
 // The caching pool of slices, and the small memory that is recycled.
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -14,6 +11,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <mtf/runtime/memory_pool.hpp>
 
@@ -46,7 +45,8 @@ class MemoryLimit {
 std::int64_t run_step(Pool& pool, std::int64_t size) {
   const std::int64_t before = pool.allocations();
   std::vector<std::pair<void*, std::int64_t>> held;
-  for (const std::int64_t bytes : {size, 3 * size, size / 2, size, 7 * size}) held.emplace_back(pool.take(bytes), bytes);
+  for (const std::int64_t bytes : {size, 3 * size, size / 2, size, 7 * size})
+    held.emplace_back(pool.take(bytes), bytes);
   for (const auto& [memory, bytes] : held) pool.give(memory, bytes);
   return pool.allocations() - before;
 }

@@ -24,7 +24,8 @@ constexpr void require_type(const VariableState& state) {
 template <class World>
 class WorldOfOptimizer {
  public:
-  constexpr explicit WorldOfOptimizer(World& world) : backend_(static_cast<Backend*>(&world.engine())), world_(&world) {}
+  constexpr explicit WorldOfOptimizer(World& world)
+      : backend_(static_cast<Backend*>(&world.engine())), world_(&world) {}
 
   /// The world, for a step with these gradients. Throws if it has ended, or if they are another world's.
   [[nodiscard]] constexpr World& open(const VariableGradients& gradients, const char* operation) const {

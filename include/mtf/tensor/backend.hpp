@@ -72,9 +72,9 @@ class Backend {
   PlacementRules rules;     ///< layout and mesh
   Coordinates coordinates;  ///< of this rank
   int references = 0;
-  bool closed = false;    ///< the world has ended
+  bool closed = false;             ///< the world has ended
   const char* ended_by = nullptr;  ///< "MPI" or "Kokkos", if the world has ended because that was finalized
-  bool recording = true;  ///< operations on tensors that need gradients join the graph
+  bool recording = true;           ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
   Placements placements;                ///< of all tensors so far
   PlanMemo plans;                       ///< of the operations so far

@@ -21,33 +21,15 @@
 #include <mtf/kernels/window.hpp>
 #include <mtf/runtime/communicators.hpp>
 #include <mtf/runtime/counters.hpp>
-#include <mtf/runtime/end_of_job.hpp>
 #include <mtf/runtime/memory_pool.hpp>
+#include <mtf/runtime/perform.hpp>
+#include <mtf/runtime/region.hpp>
 #include <mtf/tensor/form.hpp>
 #include <mtf/tensor/sum_origin.hpp>
+#include <mtf/world/refusals.hpp>
 
 namespace mtf {
 inline namespace v0 {
-
-namespace detail {
-
-/// A named profiling region, when a Kokkos tool listens.
-class Region {
- public:
-  explicit Region(const char* name) : active_(Kokkos::Profiling::profileLibraryLoaded()) {
-    if (active_) Kokkos::Profiling::pushRegion(std::string("mtf::") + name);
-  }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-  ~Region() {
-    if (active_) Kokkos::Profiling::popRegion();
-  }
-
- private:
-  bool active_;
-};
-
-}  // namespace detail
 
 template <class Space>
 class Engine : public Backend {
@@ -127,9 +109,7 @@ class Engine : public Backend {
     block.wide = false;
   }
 
-  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final {
-    return allocate(type, count, nullptr);
-  }
+  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final { return allocate(type, count, nullptr); }
   [[nodiscard]] Block* allocate_slice(ElementType type, const KeptPlacement& placement) final {
     return allocate(type, placement.local_elements, &placement);
   }
@@ -201,7 +181,7 @@ class Engine : public Backend {
 
   /// Throws unless this is the thread that made the world, and the world has not ended.
   void require_thread() const {
-    if (this_thread() != thread_) refuse_thread();
+    if (detail::this_thread() != thread_) detail::refuse_thread(*this);
   }
 
   [[nodiscard]] const Space& space() const { return *space_; }
@@ -210,24 +190,15 @@ class Engine : public Backend {
   [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
 
  private:
-  /// Something whose address is that of no other thread.
-  [[nodiscard]] static const void* this_thread() {
-    static thread_local char mark;
-    return &mark;
-  }
-  [[noreturn]] MTF_COLD void refuse_thread() const {
-    if (closed) detail::raise_ended(*this, activity.operation);
-    throw session_error(std::string("World: ") + activity.operation +
-                        " on another thread than the one that made the world; one thread drives a world, others may "
-                        "only destroy tensors, and not at the same time");
-  }
-
   [[nodiscard]] Block* allocate(ElementType type, std::int64_t count, const Placement* placement) {
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(count, bytes_of(type), &bytes)) refuse_memory(-1, type, placement);
     Block* block = make<Block>(*this, type, bytes, take(bytes, type, placement));
     ++references;
     return block;
+  }
+  [[noreturn]] MTF_COLD void refuse_memory(std::int64_t bytes, ElementType type, const Placement* placement) const {
+    detail::refuse_memory(*this, bytes, type, placement, pool_.live_bytes(), pool_.cached_bytes());
   }
   [[nodiscard]] void* take(std::int64_t bytes, ElementType type, const Placement* placement) {
     require_thread();
@@ -237,17 +208,6 @@ class Engine : public Backend {
       refuse_memory(bytes, type, placement);
     }
   }
-  /// bytes < 0: more than 64 bits count.
-  [[noreturn]] MTF_COLD void refuse_memory(std::int64_t bytes, ElementType type, const Placement* placement) const {
-    throw out_of_memory(
-        std::string(activity.operation) + ": no memory for " +
-        (bytes < 0 ? "more than 2^63" : std::to_string(bytes)) + " bytes of " + std::string(name_of(type)) +
-        (placement != nullptr ? ", this rank's slice of " + describe(placement->shape()) : ", a buffer") +
-        "; the world's tensors use " + std::to_string(pool_.live_bytes()) +
-        " bytes, the pool keeps " + std::to_string(pool_.cached_bytes()) +
-        " for the next ones; split a dim over more ranks, make it smaller, or keep fewer tensors");
-  }
-
   /// Kokkos or MPI ends before the world does.
   MTF_COLD void lose(const char* to) {
     closed = true;
@@ -288,32 +248,18 @@ class Engine : public Backend {
   int perform(const CollectivePlan& plan, const Group& group, Block& out, const Block& in) {
     if constexpr (host_accessible) {
       kernels::wait_for(space());  // kernels may still be writing what is to be sent
-      return perform(plan, group, out.data, in.data);
+      return collectives::perform(plan, group, out.data, in.data);
     } else {
       // Device memory goes through a mirror: whether an MPI takes device pointers cannot be asked portably.
       RecycledVector<char> received(static_cast<std::size_t>(out.bytes));
       RecycledVector<char> sent(static_cast<std::size_t>(in.bytes));
       read(in, sent.data());
       if (&out == &in) received = sent;
-      const int calls = perform(plan, group, received.data(), sent.data());
+      const int calls = collectives::perform(plan, group, received.data(), sent.data());
       write(out, received.data());
       return calls;
     }
   }
-  static int perform(const CollectivePlan& plan, const Group& group, void* out, const void* in) {
-    switch (plan.collective) {
-      case Collective::all_reduce: return collectives::all_reduce(group, out, plan.count, plan.type, plan.combine);
-      case Collective::reduce_scatter:
-        return collectives::reduce_scatter(group, in, out, plan.count / group.size, plan.type, plan.combine);
-      case Collective::all_gather: return collectives::all_gather(group, in, out, plan.count / group.size, plan.type);
-      case Collective::all_to_all: return collectives::all_to_all(group, in, out, plan.count, plan.type);
-      case Collective::broadcast: return collectives::broadcast(group, out, plan.count, plan.type);
-      case Collective::exchange: return collectives::exchange(group, in, out, plan.sent, plan.received, plan.type);
-      case Collective::shift: return collectives::shift(group, in, out, plan.count, plan.type, plan.shift, plan.wraps);
-    }
-    return 0;
-  }
-
   template <bool ToBlock>
   void move(void* block, void* host, std::int64_t bytes) {
     kernels::wait_for(space());
@@ -334,7 +280,7 @@ class Engine : public Backend {
     }
   }
 
-  const void* thread_ = this_thread();  ///< that made the world; none once closed
+  const void* thread_ = detail::this_thread();  ///< that made the world; none once closed
   std::vector<char> mesh_text_;
   std::vector<char> layout_text_;
   std::optional<Space>

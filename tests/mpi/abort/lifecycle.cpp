@@ -1,7 +1,5 @@
 // MPI, Kokkos and worlds begun and ended in any order, errors of several ranks, and memory that runs out: one case,
 // chosen by the first argument. See ends.py for what each must do.
-#include <sys/resource.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +11,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include <mtf/mtf.hpp>
 
@@ -41,9 +41,7 @@ std::unique_ptr<World> world_of_all(bool check_lent = false) {
       MPI_COMM_WORLD,
       mtf::WorldOptions{.mesh = "rows:" + std::to_string(ranks()), .layout = "a:rows", .check_lent = check_lent});
 }
-bool works(World& world) {
-  return mtf::item(mtf::reduce_sum(mtf::ones<double>(world, A{3 * ranks()}))) == 3 * ranks();
-}
+bool works(World& world) { return mtf::item(mtf::reduce_sum(mtf::ones<double>(world, A{3 * ranks()}))) == 3 * ranks(); }
 /// f throws an Error whose text contains `part`.
 template <class Error, class F>
 bool throws(const std::string& part, const F& f) {
@@ -154,9 +152,7 @@ const std::map<std::string, std::function<int()>> cases{
      }},
     {"run_nested_error",
      [] {
-       return in_world([](World&) {
-         return in_world([](World&) -> int { throw std::runtime_error("disk full"); });
-       });
+       return in_world([](World&) { return in_world([](World&) -> int { throw std::runtime_error("disk full"); }); });
      }},
     {"finalized_in_run",
      [] {
@@ -220,7 +216,8 @@ const std::map<std::string, std::function<int()>> cases{
        // Ends after main, so after MPI and Kokkos.
        static std::optional<World> world;
        return run([] {
-         world.emplace(MPI_COMM_WORLD, mtf::WorldOptions{.mesh = "rows:" + std::to_string(ranks()), .layout = "a:rows"});
+         world.emplace(MPI_COMM_WORLD,
+                       mtf::WorldOptions{.mesh = "rows:" + std::to_string(ranks()), .layout = "a:rows"});
          return verdict(works(*world));
        });
      }},
@@ -235,8 +232,9 @@ const std::map<std::string, std::function<int()>> cases{
            refused([&] { (void)mtf::to_host(x); });
            refused([&] { (void)mtf::zeros<double>(world, A{ranks()}); });
            refused([&] { (void)world.agree(1); });
-           good = throws<mtf::session_error>("only the thread", [] { World second(MPI_COMM_SELF, {.mesh = "rows:1"}); }) &&
-                  good;
+           good =
+               throws<mtf::session_error>("only the thread", [] { World second(MPI_COMM_SELF, {.mesh = "rows:1"}); }) &&
+               good;
          }).join();
          return verdict(good && works(world));
        });
@@ -336,8 +334,9 @@ const std::map<std::string, std::function<int()>> cases{
          bool good = true;
          for (int round = 0; round < 3; ++round) {
            const auto x = large(world, 40);
-           good = throws<mtf::out_of_memory>("[a:" + std::to_string(ranks()) + ", b:", [&] { (void)large(world, 900); }) &&
-                  good;
+           good =
+               throws<mtf::out_of_memory>("[a:" + std::to_string(ranks()) + ", b:", [&] { (void)large(world, 900); }) &&
+               good;
            good = mtf::item(mtf::reduce_max(x)) == 1 && works(world) && good;
          }
          return verdict(good);
