@@ -137,13 +137,13 @@ void end_job(const std::string& place, const char* what) {
   const std::string where = !place.empty() ? place : mpi_runs() ? "rank " + std::to_string(rank) : std::string();
   std::string lines = "mtf: " + where + (where.empty() ? "" : ": ") + message + "\n";
   last_words() = lines;
-  end_in(5, mtf_say_last_words);
+  end_in(6, mtf_say_last_words);
   if (!may_call) end_without_mpi(message);
   lines = LastMeeting({.rank = rank, .place = where, .text = message}).lines();
   // MPI_Abort may run exit handlers, and those may wait for what never comes. A rank that is gone, however it went, ends
   // the job.
-  end_in(5, SIG_DFL);
-  if (lines.empty()) pause(4, 0);  // another rank speaks, and ends this one
+  end_in(4, SIG_DFL);
+  if (lines.empty()) pause(3, 0);  // another rank speaks, and ends this one
   std::fputs(lines.c_str(), stderr);
   std::fflush(stderr);
   pause(0, 200);  // launchers kill at once, and then drop what they have not read yet: the lines above

@@ -97,9 +97,9 @@ class LastMeeting {
       if (receive_errors()) last_heard = seconds();
       const bool leads = lowest_ == mine && mine < leaders;
       const bool all = errors_.size() == static_cast<std::size_t>(size_);
-      if (leads && (all || (seconds() > 1 && seconds() > last_heard + 0.5))) break;
+      if (leads && (all || (seconds() > 2 && seconds() > last_heard + 0.5))) break;
       if (!leads && is_hushed()) return {};
-      if (seconds() > (leads ? 3 : 4)) break;
+      if (seconds() > (leads ? 4 : 5)) break;
       pause(0, 1);
     }
     if (lowest_ != mine) errors_.resize(1);  // the one that was to speak is gone

@@ -80,7 +80,7 @@ LIFECYCLE = {
     "memory_caught": (0, []),
     "memory_given_back": (0, []),
     "memory_overflow": (None, ["mtf: {all}: constant: no memory for {overflow} bytes of double, .*"]),
-    "memory_on_host": (None, [r"mtf: {all}: to_host: no memory on the host for \d+ bytes of the array \[a:\d+, b:26214400\]"]),
+    "memory_on_host": (None, [r"mtf: {all}: to_host: no memory on the host for \d+ bytes of the array \[a:\d+, b:14417920\]"]),
     "memory_of_the_program": (None, ["mtf: {all}: no memory is left .*"]),
 }
 

@@ -363,7 +363,7 @@ const std::map<std::string, std::function<int()>> cases{
     {"memory_on_host",
      [] {
        return in_world([](World& world) {
-         const auto x = large(world, 200);
+         const auto x = large(world, 110);
          limit_memory(100);
          (void)mtf::to_host(x);
          return 0;
