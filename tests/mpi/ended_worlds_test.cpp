@@ -188,6 +188,8 @@ TEST_CASE("gradients, optimizers, guards and views whose world has ended") {
   refused("sgd with gradients of another world", [&] { sgd.apply(living, 0.1); });
   mtf::Sgd<World, double> sgd_next(*next);
   CHECK_THROWS_WITH_AS(sgd_next.apply(others, 0.1), doctest::Contains("different worlds"), mtf::plan_error);
+  auto mixed = living;
+  CHECK_THROWS_WITH_AS(mixed += others, doctest::Contains("different worlds"), mtf::plan_error);
   sgd_next.apply(living, 0.25);
   CHECK(mtf::item(mtf::reduce_sum(again)) == 8 * ranks());
   CHECK(next->verify_replicas());

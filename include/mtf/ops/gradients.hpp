@@ -164,8 +164,15 @@ class VariableGradients {
     return detail::or_zeros(values[i], variables[i]->leaf, variables[i]->leaf.node->elements);
   }
 
+  /// The world's, of which all variables are; there must be one.
+  [[nodiscard]] constexpr const Backend* backend() const {
+    return variables[0].object->leaf.value.object->block.object->backend;
+  }
+
   /// Adds the gradients of another part of a batch, variable by variable; of variables that were made in between, too.
   MTF_NOINLINE constexpr VariableGradients& operator+=(const VariableGradients& other) {
+    if (!variables.empty() && !other.variables.empty() && backend() != other.backend())
+      raise("gradients", MTF_RULE_DIFFERENT_WORLDS);
     for (std::size_t i = 0; i < other.values.size(); ++i) {
       const std::size_t mine = position_of(other.variables[i], i);
       if (mine == values.size()) {

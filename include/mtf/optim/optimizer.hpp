@@ -30,9 +30,8 @@ class WorldOfOptimizer {
   /// The world, for a step with these gradients. Throws if it has ended, or if they are another world's.
   [[nodiscard]] constexpr World& open(const VariableGradients& gradients, const char* operation) const {
     require_alive(*backend_, operation);
-    for (const Ref<VariableState>& state : gradients.variables) {
-      if (&state->leaf.value->backend() != backend_.object) raise(operation, MTF_RULE_DIFFERENT_WORLDS);
-    }
+    if (!gradients.variables.empty() && gradients.backend() != backend_.object)
+      raise(operation, MTF_RULE_DIFFERENT_WORLDS);
     return *world_;
   }
 
