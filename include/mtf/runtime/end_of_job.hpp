@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mtf/core/name.hpp>
 #include <mtf/runtime/last_meeting.hpp>
 
 namespace mtf {
