@@ -123,7 +123,7 @@ void measure_local_work(World& world, const Options& options, mtf::Machine& mach
     measure("gradient of a product", n, [&] { (void)mtf::gradients(mtf::reduce_sum(x * y), x); });
     measure("Adam", n, [&] {
       mtf::VariableGradients gradients;
-      gradients.variables.push_back(&w.state());
+      gradients.variables.push_back(mtf::Ref<mtf::VariableState>(&w.state()));
       gradients.values.push_back(y.array().value);
       adam.apply(gradients, 0);
     });

@@ -29,7 +29,7 @@ void for_each_world(const Body& body) {
   for (int rows = 1; rows <= ranks; ++rows) {
     if (ranks % rows != 0) continue;
     for (const std::string layout : {"", "a:rows", "b:rows;a:cols", "a:rows,cols", "b:cols,rows", "a:cols"}) {
-      World world(MPI_COMM_WORLD, {.mesh = mesh_text(rows, ranks / rows), .layout = layout});
+      World world(MPI_COMM_WORLD, {.mesh = mesh_text(rows, ranks / rows), .layout = layout, .check_lent = true});
       CAPTURE(rows);
       CAPTURE(layout);
       body(world);
@@ -265,7 +265,7 @@ TEST_CASE("a tensor made from lent memory may be kept for as long as the guard")
   const auto has_tensor = []<class Guard>(Guard&&) {
     return requires(Guard&& guard) { std::forward<Guard>(guard).tensor(); };
   };
-  World world(MPI_COMM_SELF, {.mesh = "rows:1"});
+  World world(MPI_COMM_SELF, {.mesh = "rows:1", .check_lent = true});
   Kokkos::View<float, Kokkos::HostSpace> scalar("scalar");
   scalar() = 2.5F;
   const auto lent = mtf::from_local(world, scalar);

@@ -209,7 +209,7 @@ TEST_CASE("gradients of parts add up whatever is missing in one of them") {
   const auto y = mtf::variable<double, Io>(world, "y", mtf::init::ones);
   sum += mtf::gradients_of_variables(world, mtf::reduce_sum(x * y));
   REQUIRE(sum.variables.size() == 2);
-  CHECK(sum.variables[1] == &y.state());
+  CHECK(sum.variables[1].get() == &y.state());
   const auto total = [&](std::size_t i) {
     double result = 0;
     for (const double e : mtf::detail::gather_to_host<double>(world.engine(), *sum.value(i))) result += e;

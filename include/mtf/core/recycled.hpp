@@ -15,7 +15,8 @@ inline namespace v0 {
 namespace detail {
 
 /// Freed memory of small objects by size, so that a warmed-up training step calls no `operator new`. One host thread
-/// drives a world, so the lists are per thread.
+/// drives a world, so the lists are per thread. What lies in them when the thread ends is freed: tensors may be
+/// destroyed on another thread than the one that made them.
 class Recycler {
  public:
   static void* take(std::size_t bytes) {
@@ -29,11 +30,34 @@ class Recycler {
   }
   static void give(void* memory, std::size_t bytes) {
     const std::size_t slot = slot_of(bytes);
-    if (slot >= slots) return ::operator delete(memory);
+    if (slot >= slots || (state_ != State::used && !begin())) return ::operator delete(memory);
     lists_[slot] = ::new (memory) Link{lists_[slot]};
   }
 
  private:
+  enum class State : unsigned char { unused, used, ended };
+  /// Its destructor runs when a thread ends that has recycled something. The lists are apart from it, so that they are
+  /// reached without asking whether they have been initialised.
+  struct AtEndOfThread {
+    AtEndOfThread() { state_ = State::used; }
+    AtEndOfThread(const AtEndOfThread&) = delete;
+    AtEndOfThread& operator=(const AtEndOfThread&) = delete;
+    ~AtEndOfThread() {
+      state_ = State::ended;  // what other objects of the thread, or static ones, give later is freed at once
+      for (Link*& list : lists_) {
+        while (list != nullptr) ::operator delete(std::exchange(list, list->next));
+      }
+    }
+  };
+  /// Whether this thread recycles.
+  MTF_COLD static bool begin() {
+    if (state_ == State::unused) {
+      static thread_local const AtEndOfThread at_end;
+      (void)at_end;
+    }
+    return state_ == State::used;
+  }
+
   struct Link {
     Link* next;
   };
@@ -41,6 +65,7 @@ class Recycler {
   static constexpr std::size_t slots = 1024;
   static constexpr std::size_t slot_of(std::size_t bytes) { return (bytes - 1) / granularity; }
   static inline thread_local Link* lists_[slots]{};
+  static inline thread_local State state_ = State::unused;
 };
 
 }  // namespace detail

@@ -142,13 +142,13 @@ class inference {
  public:
   template <class World>
   constexpr explicit inference(World& world)
-      : backend_(&world.engine()), before_(std::exchange(backend_->recording, false)) {}
+      : backend_(static_cast<Backend*>(&world.engine())), before_(std::exchange(backend_->recording, false)) {}
   inference(const inference&) = delete;
   inference& operator=(const inference&) = delete;
   constexpr ~inference() { backend_->recording = before_; }
 
  private:
-  Backend* backend_;
+  Ref<Backend> backend_;
   bool before_;
 };
 
@@ -157,7 +157,7 @@ class inference {
 /// bfloat16 are held in float, and optimizers take them so unless they had to be sent or someone read them before.
 class VariableGradients {
  public:
-  RecycledVector<VariableState*> variables;
+  RecycledVector<Ref<VariableState>> variables;
   RecycledVector<Ref<Value>> values;  ///< null where the loss does not depend on the variable
 
   /// The i-th gradient; zeros where there is none.
@@ -165,8 +165,15 @@ class VariableGradients {
     return detail::or_zeros(values[i], variables[i]->leaf, variables[i]->leaf.node->elements);
   }
 
+  /// The world's, of which all variables are; there must be one.
+  [[nodiscard]] constexpr const Backend* backend() const {
+    return variables[0].object->leaf.value.object->block.object->backend;
+  }
+
   /// Adds the gradients of another part of a batch, variable by variable; of variables that were made in between, too.
   MTF_NOINLINE constexpr VariableGradients& operator+=(const VariableGradients& other) {
+    if (!variables.empty() && !other.variables.empty() && backend() != other.backend())
+      raise("gradients", MTF_RULE_DIFFERENT_WORLDS);
     for (std::size_t i = 0; i < other.values.size(); ++i) {
       const std::size_t mine = position_of(other.variables[i], i);
       if (mine == values.size()) {
@@ -181,7 +188,7 @@ class VariableGradients {
 
  private:
   /// Where the variable is, most likely at `guess`; the end if it is not there.
-  [[nodiscard]] constexpr std::size_t position_of(const VariableState* variable, std::size_t guess) const {
+  [[nodiscard]] constexpr std::size_t position_of(const Ref<VariableState>& variable, std::size_t guess) const {
     if (guess < variables.size() && variables[guess] == variable) return guess;
     std::size_t position = 0;
     while (position < variables.size() && variables[position] != variable) ++position;
@@ -193,7 +200,7 @@ class VariableGradients {
       return;
     }
     Value& mine = *values[i];
-    mine.backend().announce("gradients");
+    detail::require_open(mine.backend(), "gradients");
     if (mine.pending() != term->pending() || !mine.block->scattered.empty() || !term->block->scattered.empty()) {
       complete_unrounded(mine, "gradients");
       complete_unrounded(*term, "gradients");
@@ -215,7 +222,7 @@ MTF_NOINLINE [[nodiscard]] constexpr VariableGradients gradients_of_variables(co
   result.variables.reserve(registry.all().size());
   for (VariableState* state : registry.all()) {
     if (!state->trainable) continue;
-    result.variables.push_back(state);
+    result.variables.push_back(Ref<VariableState>(state));
     nodes.push_back(state->leaf.node);
   }
   result.values = GradientPass::run(loss.node, nodes, keep_graph::no, unused::zeros);

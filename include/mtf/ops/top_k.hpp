@@ -146,6 +146,7 @@ template <class E, class T>
 
 template <class E, class T>
 [[nodiscard]] constexpr SelectionArrays top_1(E& engine, const Array& x, const Name& dim) {
+  mtf::detail::require_open(engine, "top_1");
   const KeptPlacement& from = x.value->placement;
   require_indices("top_1", from.dims[from.find(dim)]);
   return select_range<E, T>(engine, x, dim, without(from, dim).shape(), 1, 0, 1, true, "top_1");

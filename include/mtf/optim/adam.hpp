@@ -59,7 +59,7 @@ class Adam {
 
  public:
   /// Throws unless the options are in the ranges that AdamOptions names.
-  constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(&world), options_(options) {
+  constexpr explicit Adam(World& world, const AdamOptions& options = {}) : world_(world), options_(options) {
     const auto share = [](const char* name, double value) {
       detail::require_parameter("adam", name, value, value >= 0 && value < 1, "in [0, 1)");
     };
@@ -75,11 +75,12 @@ class Adam {
   /// One step. Throws, with nothing changed, unless the rate is finite and at least 0.
   constexpr void apply(const VariableGradients& gradients, double rate) {
     detail::require_rate("adam", rate);
-    untyped::adam<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, options_, rate);
+    World& world = world_.open(gradients, "adam");
+    untyped::adam<typename World::engine_type, T>(world.engine(), world.registry(), gradients, options_, rate);
   }
 
  private:
-  World* world_;
+  detail::WorldOfOptimizer<World> world_;
   AdamOptions options_;
 };
 

@@ -25,6 +25,26 @@ constexpr void require_type(const VariableState& state) {
   }
 }
 
+/// The world of an optimizer, which may end before it.
+template <class World>
+class WorldOfOptimizer {
+ public:
+  constexpr explicit WorldOfOptimizer(World& world)
+      : backend_(static_cast<Backend*>(&world.engine())), world_(&world) {}
+
+  /// The world, for a step with these gradients. Throws if it has ended, or if they are another world's.
+  [[nodiscard]] constexpr World& open(const VariableGradients& gradients, const char* operation) const {
+    require_alive(*backend_, operation);
+    if (!gradients.variables.empty() && gradients.backend() != backend_.object)
+      raise(operation, MTF_RULE_DIFFERENT_WORLDS);
+    return *world_;
+  }
+
+ private:
+  Ref<Backend> backend_;
+  World* world_;
+};
+
 /// The i-th gradient, complete, its elements those of the variable's slice type. That of bfloat16 activations comes as
 /// it was summed in float, if nobody has rounded it.
 [[nodiscard]] constexpr Ref<Value> gradient_for_update(const VariableGradients& gradients, std::size_t i) {

@@ -47,18 +47,19 @@ class Sgd {
 
  public:
   /// Throws unless 0 <= momentum <= 1.
-  constexpr explicit Sgd(World& world, double momentum = 0) : world_(&world), momentum_(momentum) {
+  constexpr explicit Sgd(World& world, double momentum = 0) : world_(world), momentum_(momentum) {
     detail::require_parameter("sgd", "momentum", momentum, momentum >= 0 && momentum <= 1, "in [0, 1]");
   }
 
   /// One step. Throws, with nothing changed, unless the rate is finite and at least 0.
   constexpr void apply(const VariableGradients& gradients, double rate) {
     detail::require_rate("sgd", rate);
-    untyped::sgd<typename World::engine_type, T>(world_->engine(), world_->registry(), gradients, momentum_, rate);
+    World& world = world_.open(gradients, "sgd");
+    untyped::sgd<typename World::engine_type, T>(world.engine(), world.registry(), gradients, momentum_, rate);
   }
 
  private:
-  World* world_;
+  detail::WorldOfOptimizer<World> world_;
   double momentum_;
 };
 

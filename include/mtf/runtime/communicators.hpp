@@ -28,6 +28,10 @@ class Communicators {
  public:
   /// Throws if the communicator's size is not that of the mesh.
   MTF_COLD Communicators(MPI_Comm comm, const MeshValue& mesh) : mesh_(mesh) {
+    if (comm == MPI_COMM_NULL) {
+      throw std::invalid_argument(
+          "mtf: World: the communicator is MPI_COMM_NULL; only the ranks that belong to a communicator make its world");
+    }
     int size = 0;
     detail::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
     if (size != mesh.size()) {
@@ -54,7 +58,7 @@ class Communicators {
     return split(set);
   }
 
-  /// Frees the communicators; collective.
+  /// Frees the communicators; collective. MPI must still run.
   void close() {
     for (; parts_; parts_ = std::move(parts_->next)) MPI_Comm_free(&parts_->group.comm);
     if (world_.comm != MPI_COMM_NULL) MPI_Comm_free(&world_.comm);

@@ -72,8 +72,9 @@ class Backend {
   PlacementRules rules;     ///< layout and mesh
   Coordinates coordinates;  ///< of this rank
   int references = 0;
-  bool closed = false;    ///< the world has ended
-  bool recording = true;  ///< operations on tensors that need gradients join the graph
+  bool closed = false;             ///< the world has ended
+  const char* ended_by = nullptr;  ///< "MPI" or "Kokkos", if the world has ended because that was finalized
+  bool recording = true;           ///< operations on tensors that need gradients join the graph
   std::int64_t next_id = 0;
   Placements placements;                ///< of all tensors so far
   PlanMemo plans;                       ///< of the operations so far
@@ -154,6 +155,8 @@ class Backend {
 
   /// A block of `count` elements, uninitialised. It counts as a handle to its backend.
   [[nodiscard]] constexpr virtual Block* allocate(ElementType type, std::int64_t count) = 0;
+  /// The same for a slice of this placement, which an error names.
+  [[nodiscard]] constexpr virtual Block* allocate_slice(ElementType type, const KeptPlacement& placement) = 0;
   constexpr virtual void release(Block* block) = 0;
   /// Runs a collective. In place for all_reduce, broadcast (from position 0); else `in` to `out`.
   constexpr virtual void communicate(const CollectivePlan& plan, Block& out, const Block& in) = 0;

@@ -52,6 +52,12 @@ class DryEngine final : public Backend {
     take(bytes);
     return make<Block>(*this, type, bytes, nullptr);
   }
+  [[nodiscard]] constexpr Block* allocate_slice(ElementType type, const KeptPlacement& placement) override {
+    ++references;
+    const std::int64_t bytes = placement.local_elements * element_sizes[static_cast<int>(type)];
+    take(bytes);
+    return make<Block>(*this, type, bytes, nullptr);
+  }
   constexpr void release(Block* block) override {
     live_ -= pooled_bytes(block->bytes);
     if (survey != nullptr) survey->end(block);

@@ -173,8 +173,17 @@ struct Array {
 
 namespace detail {
 
+MTF_RARE [[noreturn]] MTF_RUN_TIME void raise_ended(const Backend& backend, const char* operation);
+#if MTF_HAS_DEFINITIONS
+void raise_ended(const Backend& backend, const char* operation) {
+  if (backend.ended_by == nullptr)
+    raise(operation, "the world of this tensor has ended; only destroying it is allowed");
+  raise(operation, "the world has ended, because " + std::string(backend.ended_by) +
+                       " was finalized; let the world end before, and finalize then");
+}
+#endif
 constexpr void require_alive(const Backend& backend, const char* operation) {
-  if (backend.closed) raise(operation, "the world of this tensor has ended; only destroying it is allowed");
+  if (backend.closed) raise_ended(backend, operation);
 }
 /// The beginning of every operation: the world must be alive, and what runs from here on is recorded as the
 /// operation's.
@@ -253,7 +262,7 @@ constexpr void complete_unrounded(const Value& value, const char* operation) {
 /// An uninitialised value of this placement.
 MTF_NOINLINE [[nodiscard]] constexpr Ref<Value> make_value(Backend& backend, const KeptPlacement& placement,
                                                            ElementType type) {
-  Block* block = backend.allocate(type, placement.local_elements);
+  Block* block = backend.allocate_slice(type, placement);
   if (backend.is_observed()) backend.observe(placement, type, *block);
   return Ref<Value>(make<Value>(placement, block));
 }

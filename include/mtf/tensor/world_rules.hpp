@@ -24,6 +24,9 @@ struct WorldOptions {
   std::string_view layout{};  ///< the rules of a dynamic_layout, "batch:rows;d_ff:cols"
   std::uint64_t seed = 0;     ///< of the initial values of variables
   UnusedRules unused_rules = UnusedRules::warn;
+  /// Memory that `from_local` lends is hashed when the loan begins and when it ends; a difference ends the job with one
+  /// line. For tests: it reads the memory twice.
+  bool check_lent = false;
 };
 
 namespace detail {

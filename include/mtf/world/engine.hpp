@@ -22,32 +22,15 @@
 #include <mtf/runtime/communicators.hpp>
 #include <mtf/runtime/counters.hpp>
 #include <mtf/runtime/memory_pool.hpp>
+#include <mtf/runtime/perform.hpp>
+#include <mtf/runtime/region.hpp>
 #include <mtf/tensor/form.hpp>
 #include <mtf/tensor/sum_origin.hpp>
 #include <mtf/tensor/unused_rules.hpp>
+#include <mtf/world/refusals.hpp>
 
 namespace mtf {
 inline namespace v0 {
-
-namespace detail {
-
-/// A named profiling region, when a Kokkos tool listens.
-class Region {
- public:
-  explicit Region(const char* name) : active_(Kokkos::Profiling::profileLibraryLoaded()) {
-    if (active_) Kokkos::Profiling::pushRegion(std::string("mtf::") + name);
-  }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-  ~Region() {
-    if (active_) Kokkos::Profiling::popRegion();
-  }
-
- private:
-  bool active_;
-};
-
-}  // namespace detail
 
 template <class Space>
 class Engine : public Backend {
@@ -67,11 +50,16 @@ class Engine : public Backend {
         communicators_(comm, placement_rules.mesh) {
     rules = placement_rules;
     coordinates = rules.mesh.coordinates(communicators_.world().rank);
+    detail::Listeners::of_kokkos().add(this, [](void* self) { static_cast<Engine*>(self)->lose("Kokkos"); });
+    detail::Listeners::of_mpi().add(this, [](void* self) { static_cast<Engine*>(self)->lose("MPI"); });
   }
+  ~Engine() override { leave(); }
 
   /// Collective: the world ends. What its tensors hold can still be released.
   void close() {
+    leave();
     closed = true;
+    thread_ = nullptr;
     communicators_.close();
     space_.reset();
   }
@@ -117,7 +105,7 @@ class Engine : public Backend {
     const double begin = start_of_record();
     const std::int64_t count = block.count();
     const std::int64_t bytes = count * bytes_of(block.type);
-    void* rounded = pool_.take(bytes);
+    void* rounded = take(bytes, block.type, nullptr);
     MapPlan plan;
     plan.loop.operands = 2;
     plan.loop.dims.push_back({count, {1, 1}});
@@ -130,10 +118,9 @@ class Engine : public Backend {
     block.wide = false;
   }
 
-  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final {
-    ++references;
-    const std::int64_t bytes = count * bytes_of(type);
-    return make<Block>(*this, type, bytes, pool_.take(bytes));
+  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final { return allocate(type, count, nullptr); }
+  [[nodiscard]] Block* allocate_slice(ElementType type, const KeptPlacement& placement) final {
+    return allocate(type, placement.local_elements, &placement);
   }
   void release(Block* block) final {
     if (!block->lent) pool_.give(block->data, block->bytes);
@@ -149,6 +136,7 @@ class Engine : public Backend {
 
   void communicate(const CollectivePlan& plan, Block& out, const Block& in) final {
     const detail::Region region(plan.operation);
+    require_thread();
     const Group& group = communicators_.along(plan.axes);
     const double begin = start_of_record();
     counters_.record(plan, perform(plan, group, out, in), group.size);
@@ -198,12 +186,49 @@ class Engine : public Backend {
     }
   }
 
+  bool check_lent = false;  ///< see WorldOptions
+
+  /// Throws unless this is the thread that made the world, and the world has not ended.
+  void require_thread() const {
+    if (detail::this_thread() != thread_) detail::refuse_thread(*this);
+  }
+
   [[nodiscard]] const Space& space() const { return *space_; }
   [[nodiscard]] Communicators& communicators() { return communicators_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] MemoryPool<memory_space>& pool() { return pool_; }
 
  private:
+  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count, const Placement* placement) {
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(count, bytes_of(type), &bytes)) refuse_memory(-1, type, placement);
+    Block* block = make<Block>(*this, type, bytes, take(bytes, type, placement));
+    ++references;
+    return block;
+  }
+  [[noreturn]] MTF_COLD void refuse_memory(std::int64_t bytes, ElementType type, const Placement* placement) const {
+    detail::refuse_memory(*this, bytes, type, placement, pool_.live_bytes(), pool_.cached_bytes());
+  }
+  [[nodiscard]] void* take(std::int64_t bytes, ElementType type, const Placement* placement) {
+    require_thread();
+    try {
+      return pool_.take(bytes);
+    } catch (const std::bad_alloc&) {
+      refuse_memory(bytes, type, placement);
+    }
+  }
+  /// Kokkos or MPI ends before the world does.
+  MTF_COLD void lose(const char* to) {
+    closed = true;
+    thread_ = nullptr;
+    if (ended_by == nullptr) ended_by = to;
+    space_.reset();
+  }
+  void leave() {
+    detail::Listeners::of_kokkos().remove(this);
+    detail::Listeners::of_mpi().remove(this);
+  }
+
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - records_begin_).count();
   }
@@ -232,32 +257,18 @@ class Engine : public Backend {
   int perform(const CollectivePlan& plan, const Group& group, Block& out, const Block& in) {
     if constexpr (host_accessible) {
       kernels::wait_for(space());  // kernels may still be writing what is to be sent
-      return perform(plan, group, out.data, in.data);
+      return collectives::perform(plan, group, out.data, in.data);
     } else {
       // Device memory goes through a mirror: whether an MPI takes device pointers cannot be asked portably.
       RecycledVector<char> received(static_cast<std::size_t>(out.bytes));
       RecycledVector<char> sent(static_cast<std::size_t>(in.bytes));
       read(in, sent.data());
       if (&out == &in) received = sent;
-      const int calls = perform(plan, group, received.data(), sent.data());
+      const int calls = collectives::perform(plan, group, received.data(), sent.data());
       write(out, received.data());
       return calls;
     }
   }
-  static int perform(const CollectivePlan& plan, const Group& group, void* out, const void* in) {
-    switch (plan.collective) {
-      case Collective::all_reduce: return collectives::all_reduce(group, out, plan.count, plan.type, plan.combine);
-      case Collective::reduce_scatter:
-        return collectives::reduce_scatter(group, in, out, plan.count / group.size, plan.type, plan.combine);
-      case Collective::all_gather: return collectives::all_gather(group, in, out, plan.count / group.size, plan.type);
-      case Collective::all_to_all: return collectives::all_to_all(group, in, out, plan.count, plan.type);
-      case Collective::broadcast: return collectives::broadcast(group, out, plan.count, plan.type);
-      case Collective::exchange: return collectives::exchange(group, in, out, plan.sent, plan.received, plan.type);
-      case Collective::shift: return collectives::shift(group, in, out, plan.count, plan.type, plan.shift, plan.wraps);
-    }
-    return 0;
-  }
-
   template <bool ToBlock>
   void move(void* block, void* host, std::int64_t bytes) {
     kernels::wait_for(space());
@@ -278,6 +289,7 @@ class Engine : public Backend {
     }
   }
 
+  const void* thread_ = detail::this_thread();  ///< that made the world; none once closed
   std::vector<char> mesh_text_;
   std::vector<char> layout_text_;
   std::optional<Space>

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,13 +36,32 @@ Ref<Value> value_of_whole(Backend& backend, const char* name, std::int64_t given
 template <class T>
 using host_element = std::conditional_t<std::same_as<T, bool>, std::uint8_t, T>;
 
+/// Host memory for this many elements of an array. Throws out_of_memory with what it is for.
+MTF_RARE [[noreturn]] MTF_RUN_TIME void refuse_host_memory(const char* operation, std::int64_t bytes,
+                                                           const ShapeValue& shape);
+#if MTF_HAS_DEFINITIONS
+void refuse_host_memory(const char* operation, std::int64_t bytes, const ShapeValue& shape) {
+  throw out_of_memory(std::string(operation) + ": no memory on the host for " + std::to_string(bytes) +
+                      " bytes of the array " + describe(shape));
+}
+#endif
+template <class T>
+[[nodiscard]] std::vector<T> host_memory(const char* operation, std::int64_t count, const ShapeValue& shape) {
+  try {
+    return std::vector<T>(static_cast<std::size_t>(count));
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  refuse_host_memory(operation, count * static_cast<std::int64_t>(sizeof(T)), shape);
+}
+
 /// The whole array on every rank, row-major: an allgather over the axes that split it.
 template <class T, class E>
 std::vector<T> gather_to_host(E& engine, const Value& value) {
   complete(value, "to_host");
   const Placement& placement = value.placement;
   const AxisSet axes = placement.split_axes();
-  std::vector<T> result(static_cast<std::size_t>(placement.size()));
+  std::vector<T> result = host_memory<T>("to_host", placement.size(), placement.shape());
   if (axes.empty()) {
     engine.read(*value.block, result.data());
     return result;
@@ -54,7 +75,7 @@ std::vector<T> gather_to_host(E& engine, const Value& value) {
                       .type = value.type(),
                       .operation = "to_host"},
                      *gathered, *value.block);
-  std::vector<T> slices(result.size());
+  std::vector<T> slices = host_memory<T>("to_host", placement.size(), placement.shape());
   engine.read(*gathered, slices.data());
   for (std::int64_t part = 0; part < parts; ++part) {
     const Coordinates at = engine.mesh().member(engine.coordinates, axes, part);
@@ -127,7 +148,7 @@ auto from_root(World& world, std::span<const T> global, const Dims&... dims) {
                       .type = element_type_of<T>::value,
                       .operation = "from_root"},
                      *whole, *whole);
-  std::vector<detail::host_element<T>> host(static_cast<std::size_t>(expected));
+  auto host = detail::host_memory<detail::host_element<T>>("from_root", expected, shape);
   engine.read(*whole, host.data());
   engine.write_slice(*value->block, value->placement, host.data());
   return Tensor<World, T, Dims...>(Array{std::move(value), {}});
@@ -159,21 +180,20 @@ auto item(const X& x) {
   return to_host(x)[0];
 }
 
-/// While it lives, memory of the user's own serves as a tensor's slice, and the user must not write to it. Builds with
-/// assertions check that at the end. Keep it in a variable for as long as the tensor, or anything that was made of it by
+/// While it lives, memory of the user's own serves as a tensor's slice, and the user must not write to it. A world with
+/// the option `check_lent` checks that at the end. Keep it in a variable for as long as the tensor, or anything that was made of it by
 /// a rename or another operation without a copy, is in use.
 template <class TensorType>
 class [[nodiscard]] Lent {
  public:
+  /// `data` is null where nothing is to be checked.
   Lent(TensorType tensor, const void* data, std::int64_t bytes)
       : tensor_(std::move(tensor)), data_(data), bytes_(bytes), hash_(hash()) {}
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
   ~Lent() {
-#ifndef NDEBUG
     if (hash() != hash_)
       detail::end_job({}, "from_local: memory that was lent to a tensor was written to before the guard ended");
-#endif
   }
   [[nodiscard]] const TensorType& tensor() const& { return tensor_; }
   /// Of a guard that ends with the expression: the tensor would outlive the loan.
@@ -181,11 +201,7 @@ class [[nodiscard]] Lent {
 
  private:
   [[nodiscard]] std::uint64_t hash() const {
-#ifndef NDEBUG
-    return hash_text({static_cast<const char*>(data_), static_cast<std::size_t>(bytes_)});
-#else
-    return 0;
-#endif
+    return data_ == nullptr ? 0 : hash_text({static_cast<const char*>(data_), static_cast<std::size_t>(bytes_)});
   }
   TensorType tensor_;
   const void* data_;
@@ -245,7 +261,7 @@ template <class World, class ViewType, dim_like... Dims>
     kernels::wait_for(engine.space());
   }
   using Result = Tensor<World, T, Dims...>;
-  const void* watched = value->block->data;
+  const void* watched = contiguous && engine.check_lent ? value->block->data : nullptr;
   return Lent<Result>(Result(Array{std::move(value), {}}), watched, bytes);
 }
 

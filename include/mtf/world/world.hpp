@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -56,11 +57,13 @@ class WorldCore {
   [[nodiscard]] MPI_Comm comm() const { return engine().communicators().world().comm; }
   /// The communicator of this rank's group along an axis; collective at first use. It belongs to the world.
   [[nodiscard]] MPI_Comm axis_comm(std::string_view axis) {
+    detail::require_alive(engine(), "axis_comm");
     return engine().communicators().along(AxisSet::of(axis_position(axis))).comm;
   }
   /// Keeps a record of every plan and collective from now on, see `records`; collective, so that the ranks' clocks
   /// agree as well as a barrier allows. Every plan then waits for its kernels: only a traced step pays.
   MTF_COLD void start_tracing() {
+    detail::require_alive(engine(), "start_tracing");
     detail::check_mpi(MPI_Barrier(comm()), "start_tracing");
     engine().restart_records();
     engine().tracing = true;
@@ -80,6 +83,8 @@ class WorldCore {
   template <class V>
   [[nodiscard]] V agree(V value) {
     static_assert(std::is_trivially_copyable_v<V>, "mtf: agree takes trivially copyable values");
+    detail::require_alive(engine(), "agree");
+    engine().require_thread();
     detail::check_mpi(
         MPI_Bcast(&value, static_cast<int>(sizeof(V)), MPI_BYTE, 0, engine().communicators().world().comm), "agree");
     return value;
@@ -108,6 +113,7 @@ class WorldCore {
 template <class Space>
 WorldCore<Space>::WorldCore(MPI_Comm comm, const StaticRules& types, const WorldOptions& options, const Space& space)
     : seed_(options.seed), exceptions_(std::uncaught_exceptions()) {
+  require_session();
   WorldRules rules = read_rules(types, options);
   int level = MPI_THREAD_SINGLE;
   detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
@@ -119,6 +125,7 @@ WorldCore<Space>::WorldCore(MPI_Comm comm, const StaticRules& types, const World
   engine_ =
       Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
   engine().unused_rules = options.unused_rules;
+  engine().check_lent = options.check_lent;
 }
 
 template <class Space>
@@ -135,16 +142,21 @@ WorldCore<Space>::~WorldCore() {
     try {
       e.require_used_rules();
     } catch (const plan_error& error) {  // all ranks have it, and none can throw it here
-      detail::let_rank_zero_speak();
       detail::end_job(describe_rank(), error.what());
     }
   }
   registry_.clear();
-  e.close();
+  if (e.ended_by == nullptr) {
+    e.close();
+  } else if (rank() == 0) {
+    // It is too late for more than a word: the memory is gone, and what MPI kept for the world is lost.
+    std::fprintf(stderr, "mtf: World: %s was finalized before the world ended; let the world end first\n", e.ended_by);
+  }
 }
 
 template <class Space>
 bool WorldCore<Space>::verify_replicas() {
+  detail::require_alive(engine(), "verify_replicas");
   bool equal = true;
   for (const auto& state : registry_.all()) equal = replicas_equal(*state->slice()) && equal;
   equal = is_same_everywhere(engine().counters().sequence(), engine().communicators().world()) && equal;
@@ -172,6 +184,7 @@ std::string WorldCore<Space>::describe_rank() const {
 
 template <class Space>
 std::string WorldCore<Space>::describe_processes() const {
+  detail::require_alive(engine(), "describe_processes");
   return mtf::describe_processes(engine().communicators().world().comm, engine().space().concurrency(), Space::name());
 }
 
@@ -211,8 +224,9 @@ class World : public detail::WorldCore<Space> {
   using layout_type = LayoutType;
 
   /// Collective over `comm`, whose size must be that of the mesh; the communicator is duplicated. MPI and Kokkos must
-  /// be initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used.
-  explicit World(MPI_Comm comm, const WorldOptions& options = {}, const Space& space = Space())
+  /// be initialised, MPI with at least MPI_THREAD_FUNNELED if threads are used: a session_error tells what is missing.
+  /// The thread that makes a world drives it.
+  explicit World(MPI_Comm comm, const WorldOptions& options = {}, const Space& space = detail::started_space<Space>())
       : detail::WorldCore<Space>(comm, detail::static_rules_of<MeshType, LayoutType>(), options, space) {
     if constexpr (!applicable<MeshType, LayoutType>) (void)not_applicable<MeshType, LayoutType>{};
   }
