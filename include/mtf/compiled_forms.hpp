@@ -39,7 +39,7 @@
 
 #define MTF_FORMS_OF_NUMBERS(FORM, T)                                                                                                           \
   FORM(Array, untyped::range, (T), (const ShapeValue& shape), (shape))                                                                          \
-  FORM(Array, untyped::einsum, (T), (std::span<const Array> xs, const ShapeValue& shape), (xs, shape))                                          \
+  FORM(Array, untyped::einsum, (T), (std::span<const Array> xs, const ShapeValue& shape, einsum_order order), (xs, shape, order))               \
   FORM(Ref<Value>, untyped::sum_to, (T), (const Ref<Value>& x, const KeptPlacement& to), (x, to))                                                   \
   FORM(Array, untyped::reduce_sum, (T), (const Array& x, const ShapeValue& shape, double factor, const char* name), (x, shape, factor, name))   \
   FORM(Array, untyped::reduce_extreme, (T), (const Array& x, const ShapeValue& shape, Combine combine, const char* name),                       \

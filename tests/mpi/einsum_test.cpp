@@ -142,6 +142,102 @@ TEST_CASE("names and einsum: einsum has the values and gradients of a naive loop
       });
 }
 
+TEST_CASE("names and einsum: three to eight operands in either order, values and gradients, planned as they are run") {
+  constexpr mtf::einsum_order fastest = mtf::einsum_order::fastest;
+  for_each_layout(
+      {"", "a:rows", "b:cols", "k:rows", "k:rows,cols", "a:rows;k:cols", "a:cols;b:rows", "c:rows;k:cols"},
+      [&](const Pair& pair) {
+        for (const mtf::einsum_order order : {fastest, mtf::einsum_order::as_written}) {
+          const std::string name = order == fastest ? ", fastest" : ", as written";
+          check_operation(
+              pair, "chain of three" + name,
+              [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b), normal(w, 3, b, c)); },
+              [=](World&, const auto& x, const auto& y, const auto& z) { return mtf::einsum<A, C>(order, x, y, z); },
+              naive("ak,kb,bc->ac"));
+          check_operation(
+              pair, "the default output" + name,
+              [](World& w) { return std::tuple(normal(w, 1, a, k), normal(w, 2, k, b), normal(w, 3, b, c)); },
+              [=](World&, const auto& x, const auto& y, const auto& z) { return mtf::einsum(order, x, y, z); },
+              naive("ak,kb,bc->ac"));
+          check_operation(
+              pair, "an outer product that is not made" + name,
+              [](World& w) { return std::tuple(normal(w, 4, a), normal(w, 5, k), normal(w, 6, k)); },
+              [=](World&, const auto& x, const auto& y, const auto& z) { return mtf::einsum<A>(order, x, y, z); },
+              naive("a,k,k->a"));
+          check_operation(
+              pair, "five, a dim alone and one in all" + name,
+              [](World& w) {
+                return std::tuple(normal(w, 7, a, c), normal(w, 8, c, k), normal(w, 9, c, b), normal(w, 10, b, c),
+                                  normal(w, 11, c));
+              },
+              [=](World&, const auto& x, const auto& y, const auto& z, const auto& u, const auto& t) {
+                return mtf::einsum<C, A>(order, x, y, z, u, t);
+              },
+              naive("ac,ck,cb,bc,c->ca"), {.tolerance = 1e-11, .difference = 1e-5});
+          check_operation(
+              pair, "eight" + name,
+              [](World& w) {
+                return std::tuple(normal(w, 12, a), normal(w, 13, a, c), normal(w, 14, c), normal(w, 15, b, c),
+                                  normal(w, 16, b));
+              },
+              [=](World&, const auto& x, const auto& y, const auto& z, const auto& u, const auto& t) {
+                return mtf::einsum<B>(order, x, y, z, u, t, y, x, z);
+              },
+              [](const Host& x, const Host& y, const Host& z, const Host& u, const Host& t) {
+                return naive_einsum<double>("a,ac,c,bc,b,ac,a,c->b", {&x, &y, &z, &u, &t, &y, &x, &z});
+              },
+              {.tolerance = 1e-11, .difference = 1e-5});
+        }
+      });
+}
+
+namespace {
+
+/// Einsums of three and six operands with their gradients.
+struct Chains {
+  mtf::einsum_order order;
+
+  void operator()(auto& world) const {
+    using W = std::remove_reference_t<decltype(world)>;
+    const auto x = mtf::variable<float>(world, "x", mtf::init::normal(1), a, k);
+    const auto y = mtf::variable<float>(world, "y", mtf::init::normal(1), k, b);
+    const auto z = mtf::variable<mtf::bfloat16>(world, "z", mtf::init::normal(1), b, c);
+    const auto u = mtf::variable<float>(world, "u", mtf::init::normal(1), c);
+    const mtf::Tensor<W, float, B, C> wide = mtf::cast<float>(z);
+    const auto one = mtf::einsum<A, C>(order, x, y, wide);
+    const auto two = mtf::einsum<C>(order, x, y, wide, u, x, y);
+    const auto narrow = mtf::einsum<B>(order, z, z, z);
+    const auto loss = mtf::reduce_mean(mtf::square(one)) + mtf::reduce_mean(mtf::square(two)) +
+                      mtf::reduce_mean(mtf::square(mtf::cast<float>(narrow)));
+    const auto [dx, dy, dz, du] = mtf::gradients(loss, x, y, z, u);
+    for (const mtf::Value* value :
+         {dx.array().value.get(), dy.array().value.get(), dz.array().value.get(), du.array().value.get()})
+      mtf::complete(*value, "test");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("einsums of three and more run as a dry run of the layout has them, in the same order") {
+  for (const std::string& mesh : meshes()) {
+    for (const std::string_view layout : {"", "a:rows", "k:rows,cols", "a:rows;k:cols", "b:cols;k:rows", "c:rows"}) {
+      for (const mtf::einsum_order order : {mtf::einsum_order::fastest, mtf::einsum_order::as_written}) {
+        World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = layout});
+        mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> dry({.mesh = mesh, .layout = layout});
+        const auto trace = [&](auto& traced) {
+          traced.start_tracing();
+          Chains{order}(traced);
+          traced.stop_tracing();
+        };
+        trace(world);
+        trace(dry);
+        check_same_work(world.records(), dry.records(), fmt::format("mesh {}, layout {}", mesh, layout));
+        CHECK(world.verify_replicas());
+      }
+    }
+  }
+}
+
 TEST_CASE("einsum of integers is exact under all layouts") {
   for_each_layout({"", "a:rows", "k:rows,cols", "a:rows;k:cols", "a:cols;b:rows"}, [](const Pair& pair) {
     const auto run = [](World& w) {

@@ -182,22 +182,37 @@ TEST_CASE("names and einsum: a product in between that is no tensor is one error
                                                       mtf::Distribution::normal, 0, 1),
                       {}};
   };
-  // The first two have no dim in common, and the third needs them all: 14 dims in between.
+  const auto host_of = [](const mtf::Array& x) {
+    return mtf::detail::gather_to_host<double>(static_cast<E&>(x.value->backend()), *x.value);
+  };
+  // The first two have no dim in common, and the third needs them all: 14 dims in between, from the left.
   const std::array<mtf::Array, 3> far{array("cdefghi"), array("jklmnop"), array("cdefghi")};
-  const auto einsum = [&](std::span<const mtf::Array> xs) {
-    return mtf::untyped::einsum<E, double>(w.engine(), xs, shape("jklmnop"));
+  constexpr mtf::einsum_order as_written = mtf::einsum_order::as_written;
+  const auto einsum = [&](std::span<const mtf::Array> xs, mtf::einsum_order order) {
+    return mtf::untyped::einsum<E, double>(w.engine(), xs, shape("jklmnop"), order);
   };
   watch_collectives(w);
-  CHECK_THROWS_WITH_AS((void)einsum(far), doctest::Contains("14 dims"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)einsum(far, as_written), doctest::Contains("14 dims"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)einsum(far, as_written), doctest::Contains("einsum_order::fastest"), mtf::plan_error);
   const std::array<mtf::Array, 3> near{far[0], far[2], far[1]};
-  CHECK(einsum(near).value->placement.rank() == 7);
+  CHECK(einsum(near, as_written).value->placement.rank() == 7);
+  check_close(host_of(einsum(far, mtf::einsum_order::fastest)), host_of(einsum(near, as_written)), 1e-12, "far");
   // Forward that order will do, but not for the gradient of the last operand: dy[j to p] first meets an x[c to i].
   const auto watched = [&](mtf::Array x) {
     x.node = mtf::make_node(w.engine(), x.value->placement, &mtf::element_operations<E, double>);
     return x;
   };
   const std::array<mtf::Array, 3> differentiated{watched(near[0]), near[1], near[2]};
-  CHECK_THROWS_WITH_AS((void)einsum(differentiated), doctest::Contains("in the gradient"), mtf::plan_error);
+  CHECK_THROWS_WITH_AS((void)einsum(differentiated, as_written), doctest::Contains("in the gradient"), mtf::plan_error);
+  CHECK(einsum(differentiated, mtf::einsum_order::fastest).value->placement.rank() == 7);
+  // Each two of these keep 13 dims or more, forward.
+  const std::array<mtf::Array, 3> hopeless{array("cdefghijklm"), array("jklmnopqrst"), array("nopqcdefuvw")};
+  const auto to = [&](std::string_view letters, std::span<const mtf::Array> xs) {
+    return mtf::untyped::einsum<E, double>(w.engine(), xs, shape(letters));
+  };
+  CHECK_THROWS_WITH_AS((void)to("cghijklrstuv", hopeless), doctest::Contains("in whatever order"), mtf::plan_error);
+  const std::array<mtf::Array, 3> one_way{array("cdefg"), watched(array("cdefghijk")), watched(array("hijklmnopq"))};
+  CHECK(to("lmnopq", one_way).value->placement.rank() == 6);
   CHECK(collectives(w).empty());
 }
 

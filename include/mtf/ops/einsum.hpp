@@ -13,31 +13,47 @@ namespace untyped {
 
 namespace detail {
 
-/// Throws if an einsum of three or more, or its gradient if it will be differentiated, leaves something in between that
-/// is no tensor.
-MTF_NOINLINE constexpr void require_intermediates(std::span<const Array> xs, const ShapeValue& to,
-                                                  bool differentiated) {
-  const auto require = [](std::span<const ShapeValue> shapes, const ShapeValue& result, const char* where) {
-    const ShapeValue kept = mtf::detail::oversized_intermediate(shapes, result);
-    if (kept.empty()) return;
+/// Throws if an einsum of three or more operands leaves something in between that is no tensor.
+MTF_NOINLINE constexpr void require_products(const Factors& factors, const KeptPlacement& to, einsum_order order,
+                                             const char* where) {
+  if (plan_order(factors, to, order).fits) return;
+  InlineVector<ShapeValue, Operation::max_inputs> shapes;
+  for (const Ref<Value>* factor : factors) shapes.push_back((*factor)->placement.shape());
+  const ShapeValue kept =
+      mtf::detail::oversized_intermediate({shapes.items, static_cast<std::size_t>(shapes.count)}, to.shape());
+  const std::string many = std::to_string(kept.size()) + " dims " + describe(kept) + "; a tensor has at most " +
+                           std::to_string(max_rank) + ": ";
+  if (order == einsum_order::as_written) {
     raise("einsum", std::string(where) +
-                        "operands are multiplied pairwise from the left, and a product in between keeps the " +
-                        std::to_string(kept.size()) + " dims " + describe(kept) + "; a tensor has at most " +
-                        std::to_string(max_rank) +
-                        ": put operands that share their dims next to each other, or multiply some of them first");
-  };
-  RecycledVector<ShapeValue> shapes;
-  for (const Array& x : xs) shapes.push_back(x.value->placement.shape());
-  require({shapes.begin(), shapes.size()}, to, "");
-  for (std::size_t i = 0; differentiated && i < xs.size(); ++i) {
-    if (!xs[i].node) continue;
-    RecycledVector<ShapeValue> factors;
-    factors.push_back(to);
-    for (std::size_t j = 0; j < xs.size(); ++j) {
-      if (j != i) factors.push_back(shapes[j]);
+                        "operands are multiplied pairwise from the left, as written, and a product in between keeps "
+                        "the " +
+                        many +
+                        "leave the order to einsum (einsum_order::fastest), or put operands that share their dims next "
+                        "to each other");
+  }
+  raise("einsum", std::string(where) +
+                      "operands are multiplied pairwise, and in whatever order a product in between keeps too many "
+                      "dims, from the left the " +
+                      many + "join dims that go together into one by reshape, or sum some in an einsum before");
+}
+
+/// The same for an einsum and, if it will be differentiated, its gradients.
+MTF_NOINLINE constexpr void require_intermediates(Backend& backend, std::span<const Array> xs, const Factors& factors,
+                                                  const KeptPlacement& to, bool differentiated, einsum_order order) {
+  ShapeValue all = to.shape();
+  for (const Ref<Value>* factor : factors) all = unite(all, (*factor)->placement.shape());
+  if (all.size() <= max_rank) return;
+  require_products(factors, to, order, "");
+  const Ref<Value> result(share(**factors[0], to));  // stands for its gradient, of which only the placement counts
+  for (int i = 0; differentiated && i < factors.count; ++i) {
+    if (!xs[static_cast<std::size_t>(i)].node) continue;
+    Factors others;
+    others.push_back(&result);
+    for (int j = 0; j < factors.count; ++j) {
+      if (j != i) others.push_back(factors[j]);
     }
-    require({factors.begin(), factors.size()}, shapes[i],
-            "in the gradient, whose first operand is that of the result, ");
+    require_products(others, dims_reached(backend, (*factors[i])->placement, others), order,
+                     "in the gradient, whose first operand is that of the result, ");
   }
 }
 
@@ -47,6 +63,8 @@ template <class E, class T>
 class EinsumGradient final : public Operation {
  public:
   FewRefs<Value> operands;
+  einsum_order order;
+  constexpr explicit EinsumGradient(einsum_order chosen) : order(chosen) {}
   constexpr ~EinsumGradient() override {}
   constexpr void backward(const Ref<Value>& gradient, GradientSink& sink) override {
     complete(*gradient.object->block.object, this->name);
@@ -62,7 +80,7 @@ class EinsumGradient final : public Operation {
       }
       const KeptPlacement& whole = xs[i].object->placement;
       const KeptPlacement& reached = detail::dims_reached(engine, whole, factors);
-      Ref<Value> result = contract<E, T>(engine, factors, reached);
+      Ref<Value> result = contract<E, T>(engine, factors, reached, order);
       // A dim that this operand alone had was summed: its gradient is the same along it.
       if (&reached != &whole) result = broadcast_to(engine, result, whole);
       sink.add(i, std::move(result));
@@ -71,18 +89,19 @@ class EinsumGradient final : public Operation {
 };
 
 template <class E, class T>
-[[nodiscard]] constexpr Array einsum(E& engine, std::span<const Array> xs, const ShapeValue& shape) {
+[[nodiscard]] constexpr Array einsum(E& engine, std::span<const Array> xs, const ShapeValue& shape,
+                                     einsum_order order = einsum_order::fastest) {
   constexpr const char* name = "einsum";
   detail::Factors factors;
   for (const Array *x = xs.data(), *end = x + xs.size(); x != end; ++x) factors.items[factors.count++] = &x->value;
   const KeptPlacement& to = detail::place_einsum(engine, name, factors, shape);
   const bool differentiated = floating<T> && records(engine, xs);
-  if (factors.count > 2) detail::require_intermediates(xs, shape, differentiated);
+  if (factors.count > 2) detail::require_intermediates(engine, xs, factors, to, differentiated, order);
   for (int i = 0; i < factors.count; ++i) complete(*factors.items[i]->object->block.object, name);
-  Array result{contract<E, T>(engine, factors, to), {}};
+  Array result{contract<E, T>(engine, factors, to, order), {}};
   if constexpr (floating<T>) {
     if (differentiated) {
-      auto* operation = make<EinsumGradient<E, T>>();
+      auto* operation = make<EinsumGradient<E, T>>(order);
       for (int i = 0; i < factors.count; ++i) operation->operands.push_back(*factors.items[i]);
       record<E, T>(result, name, operation, xs);
     }
@@ -167,7 +186,7 @@ template <class... Out>
 }
 
 template <class Out, class X, class... Xs>
-constexpr auto einsum_to(const X& x, const Xs&... xs) {
+constexpr auto einsum_to(einsum_order order, const X& x, const Xs&... xs) {
   static_assert(counts<X>, "mtf: einsum: " MTF_RULE_SUM_OF_BOOL);
   static_assert(sizeof...(Xs) < Operation::max_inputs,
                 "mtf: einsum takes at most 8 operands; multiply some of them first");
@@ -176,7 +195,7 @@ constexpr auto einsum_to(const X& x, const Xs&... xs) {
   const std::array<Array, 1 + sizeof...(Xs)> arrays{array_of(x), array_of(xs)...};
   E& engine = static_cast<E&>(*arrays.data()->value.object->block.object->backend);
   require_same_backend(engine, "einsum", arrays);
-  return tensor_of<world_of<X>, T, Out>(untyped::einsum<E, T>(engine, arrays, output_shape(arrays, Out{})));
+  return tensor_of<world_of<X>, T, Out>(untyped::einsum<E, T>(engine, arrays, output_shape(arrays, Out{}), order));
 }
 
 template <class... Out>
@@ -193,12 +212,29 @@ struct OutputDims<Shape<Dims...>> {
 /// y[Out...] = sum over all other dims of the product of the operands, each of which has some of the dims. A dim that
 /// one operand alone has and the output lacks is summed as well. `einsum<Shape<>>(x, y)` spells a scalar output.
 ///
+/// Three or more operands are multiplied in pairs. The order takes the least time under the layout and, where several
+/// do, the least memory in between; so do those of the gradients (docs/cost.md, "Einsums of three or more"). It is a
+/// function of the placements alone: the same in a run and a dry run. `einsum<Out...>(einsum_order::as_written, x, y,
+/// z)` multiplies from the left, and in the gradients the output's gradient first.
+///
 /// Errors: operands of different worlds or element types; an intermediate product of three or more operands, here or in
-/// the gradient, with more than 12 dims; a union of dims that cannot be placed (two dims over one axis, one name with
-/// two extents); an output dim that no operand has. At compile time where the types know it.
+/// the gradient, with more than 12 dims whatever the order; a union of dims that cannot be placed (two dims over one
+/// axis, one name with two extents); an output dim that no operand has. At compile time where the types know it.
 /// Communication: none now. The result is pending over the axes of the split dims summed out: one allreduce of the
-/// output slice at its first use that is not linear. Work: product of the local extents of all dims, by BLAS.
-/// Gradient: einsum of the output's gradient with the other operands.
+/// output slice at its first use that is not linear. Work: product of the local extents of all dims of each pair, by
+/// BLAS. Gradient: einsum of the output's gradient with the other operands.
+template <class... Out, operand... Xs>
+  requires(sizeof...(Out) > 0 && sizeof...(Xs) > 0)
+constexpr auto einsum(einsum_order order, const Xs&... xs) {
+  using List = typename detail::OutputDims<Out...>::type;
+  if constexpr (any_poisoned<Xs...>) {
+    return poisoned{};
+  } else if constexpr (!contractible<List, Xs...>) {
+    return poisoned(not_contractible<List, Xs...>{});
+  } else {
+    return detail::einsum_to<List>(order, xs...);
+  }
+}
 template <class... Out, operand... Xs>
   requires(sizeof...(Out) > 0 && sizeof...(Xs) > 0)
 constexpr auto einsum(const Xs&... xs) {
@@ -208,21 +244,25 @@ constexpr auto einsum(const Xs&... xs) {
   } else if constexpr (!contractible<List, Xs...>) {
     return poisoned(not_contractible<List, Xs...>{});
   } else {
-    return detail::einsum_to<List>(xs...);
+    return detail::einsum_to<List>(einsum_order::fastest, xs...);
   }
 }
 
 /// The same with the default output: the dims that occur exactly once, in order of first appearance.
 template <operand X, operand... Xs>
-constexpr auto einsum(const X& x, const Xs&... xs) {
+constexpr auto einsum(einsum_order order, const X& x, const Xs&... xs) {
   if constexpr (any_poisoned<X, Xs...>) {
     return poisoned{};
   } else if constexpr (!operable<X, Xs...>) {
     return poisoned(not_operable<X, Xs...>{});
   } else {
     using All = concatenate<dims_of<X>, dims_of<Xs>...>;
-    return detail::einsum_to<select_dims<single_occurrences(All::shape()), All>>(x, xs...);
+    return detail::einsum_to<select_dims<single_occurrences(All::shape()), All>>(order, x, xs...);
   }
+}
+template <operand X, operand... Xs>
+constexpr auto einsum(const X& x, const Xs&... xs) {
+  return einsum(einsum_order::fastest, x, xs...);
 }
 
 }  // namespace v0

@@ -100,7 +100,8 @@ class LayoutSpace {
   ///
   /// Proof. A product of arrays whose dims are the set s takes multiply-adds(s) / p of a rank, p being the product of
   /// the sizes of the axes that split a dim of s. Every layout makes the same products: layouts change slices and
-  /// collectives, not the operations. In a legal layout an axis splits at most one dim of s. So p is at most the
+  /// collectives, not the operations. (An einsum of three or more operands is multiplied in an order that depends on
+  /// the layout; the survey has of it only what holds in every order.) In a legal layout an axis splits at most one dim of s. So p is at most the
   /// product over the axes that split a decided dim of s, or that an undecided dim of s may take; an undecided dim may
   /// not take an axis that splits a decided dim it meets. Each quotient is therefore at most what the layout costs, and
   /// so is their sum. The same holds for the bytes of each operand, and for those of each variable, all of which live

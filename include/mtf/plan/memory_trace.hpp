@@ -18,7 +18,7 @@ inline constexpr int max_surveyed_dims = 64;
 
 /// The arrays of a step in the order of a run without layout rules. Mesh-TensorFlow's automatic layout minimises the
 /// peak of the sum of the slices of these arrays, each divided by the axes that split it; memory for moving data
-/// between ranks is not in it.
+/// between ranks is not in it. An einsum of three or more operands has the products of its order without a layout.
 class MemoryTrace {
  public:
   /// Arrays of the same dims and bytes are one kind.

@@ -105,6 +105,15 @@ class Survey {
     add(operands, in_a, type, a.size() * bytes_of(type));
     add(operands, in_b, type, b.size() * bytes_of(type));
   }
+  /// An einsum of three or more operands, whose products depend on the layout: one of them has all of these dims, and
+  /// of the others there is only the number. Operands are read and the result is written in any case.
+  MTF_NOINLINE constexpr void contract_somehow(std::span<const Placement> factors, const Placement& result,
+                                               const Placement& dims_of_one, ElementType type) {
+    add(products, set_of(dims_of_one), type, dims_of_one.size());
+    for (std::size_t i = 2; i < factors.size(); ++i) add(products, 0, type, 1);
+    add(operands, set_of(result), type, result.size() * bytes_of(type));
+    for (const Placement& factor : factors) add(operands, set_of(factor), type, factor.size() * bytes_of(type));
+  }
   constexpr void begin(const void* array, const Placement& placed, std::int64_t bytes) {
     if (trace != nullptr) trace->begin(array, set_of(placed), bytes);
   }
