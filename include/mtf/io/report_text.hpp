@@ -1,8 +1,6 @@
 // A report as text.
 #pragma once
 
-#include <iterator>
-
 #include <mtf/io/report.hpp>
 
 namespace mtf {
@@ -43,7 +41,7 @@ namespace detail {
 [[nodiscard]] inline std::string to_text(const Report& report) {
   std::string text;
   const auto line = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+    text += fmt::format(format, std::forward<Args>(args)...);
     while (text.ends_with(' ')) text.pop_back();
     text += '\n';
   };
