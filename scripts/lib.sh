@@ -9,13 +9,15 @@ die() {
   exit 1
 }
 
-# What building needs, on every end.
-BUILD_PACKAGES=(g++ meson ninja-build pkg-config cmake python3 libboost-dev libopenblas-openmp-dev libfmt-dev
+# What building needs, on every end; a compiler that CXX names need not be g++.
+BUILD_PACKAGES=(meson ninja-build pkg-config cmake python3 libboost-dev libopenblas-openmp-dev libfmt-dev
   libcli11-dev nlohmann-json3-dev zlib1g-dev liblzma-dev)
+command -v "${CXX:-g++}" >/dev/null || BUILD_PACKAGES+=(g++)
 # The end that the distribution brings: its Kokkos and its default MPI.
 DISTRIBUTION_PACKAGES=(libtrilinos-kokkos-dev libopenmpi-dev openmpi-bin)
 # The end with a current Kokkos, which get-kokkos.sh fetches, and an MPI of version 4.
-MODERN_PACKAGES=(mpich libmpich-dev patchelf dpkg-dev binutils)
+MODERN_KOKKOS_PACKAGES=(patchelf dpkg-dev binutils)
+MODERN_PACKAGES=(mpich libmpich-dev "${MODERN_KOKKOS_PACKAGES[@]}")
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
 

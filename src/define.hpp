@@ -12,8 +12,11 @@
   result name<CompiledEngine MTF_AND types>(CompiledEngine & engine MTF_AND parameters) { \
     return name<CompiledEngine::base MTF_AND types>(engine MTF_AND arguments);            \
   }
-#define MTF_DEFINE_MEMBER(result, owner, types, name, parameters, arguments) \
-  template <>                                                                \
-  result owner<CompiledEngine MTF_AND types>::name parameters {              \
-    return owner<CompiledEngine::base MTF_AND types>::name arguments;        \
+#define MTF_DEFINE_ELEMENTS(T)                                                                           \
+  Ref<Value> detail::Elements<CompiledEngine, T>::add(Ref<Value>&& a, const Value& b) {                  \
+    return Elements<CompiledEngine::base, T>::add(std::move(a), b);                                      \
+  }                                                                                                      \
+  Ref<Value> detail::Elements<CompiledEngine, T>::fill(Backend& backend, const KeptPlacement& placement, \
+                                                       double with) {                                    \
+    return Elements<CompiledEngine::base, T>::fill(backend, placement, with);                            \
   }

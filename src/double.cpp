@@ -3,7 +3,7 @@
 namespace mtf {
 inline namespace v0 {
 
-MTF_COMPILED_REAL(MTF_DEFINE_FORM, MTF_DEFINE_MEMBER, double)
+MTF_COMPILED_REAL(MTF_DEFINE_FORM, MTF_DEFINE_ELEMENTS, double)
 
 }  // namespace v0
 }  // namespace mtf

@@ -54,12 +54,16 @@ extern template class detail::WorldCore<Kokkos::DefaultExecutionSpace>;
 #define MTF_DECLARE_FORM(result, name, types, parameters, arguments) \
   template <>                                                        \
   result name<CompiledEngine MTF_AND types>(CompiledEngine & engine MTF_AND parameters);
-#define MTF_DECLARE_MEMBER(result, owner, types, name, parameters, arguments) \
-  template <>                                                                 \
-  result owner<CompiledEngine MTF_AND types>::name parameters;
+// A class as a whole: clang takes no specialisation of a constexpr member that is not constexpr.
+#define MTF_DECLARE_ELEMENTS(T)                                                            \
+  template <>                                                                              \
+  struct detail::Elements<CompiledEngine, T> : detail::Elements<CompiledEngine::base, T> { \
+    static Ref<Value> add(Ref<Value>&& a, const Value& b);                                 \
+    static Ref<Value> fill(Backend& backend, const KeptPlacement& placement, double with); \
+  };
 
 MTF_FORMS_OF_NO_ELEMENT(MTF_DECLARE_FORM)
-MTF_COMPILED_ELEMENTS(MTF_DECLARE_FORM, MTF_DECLARE_MEMBER)
+MTF_COMPILED_ELEMENTS(MTF_DECLARE_FORM, MTF_DECLARE_ELEMENTS)
 
 }  // namespace v0
 }  // namespace mtf

@@ -113,31 +113,26 @@
   FORM(void, untyped::adam, (T), (Registry & registry, const VariableGradients& gradients, const AdamOptions& options, double rate),            \
        (registry, gradients, options, rate))
 
-// An entry of a static member is MEMBER(result, class, (types after the engine), name, (parameters), (arguments)).
-#define MTF_MEMBERS_OF_NUMBERS(MEMBER, T)                                                                                                       \
-  MEMBER(Ref<Value>, detail::Elements, (T), add, (Ref<Value> && a, const Value& b), (std::move(a), b))                                          \
-  MEMBER(Ref<Value>, detail::Elements, (T), fill, (Backend & backend, const KeptPlacement& placement, double with), (backend, placement, with))
-
-// What is compiled for each element type.
-#define MTF_COMPILED_BOOL(FORM, MEMBER) MTF_FORMS_OF_ELEMENTS(FORM, bool)
-#define MTF_COMPILED_NUMBER(FORM, MEMBER, T) \
-  MTF_FORMS_OF_ELEMENTS(FORM, T)             \
-  MTF_FORMS_OF_NUMBERS(FORM, T)              \
-  MTF_MEMBERS_OF_NUMBERS(MEMBER, T)
-#define MTF_COMPILED_INTEGER(FORM, MEMBER, T) \
-  MTF_COMPILED_NUMBER(FORM, MEMBER, T)        \
+// What is compiled for each element type; ELEMENTS(T) stands for the members of detail::Elements<CompiledEngine, T>.
+#define MTF_COMPILED_BOOL(FORM, ELEMENTS) MTF_FORMS_OF_ELEMENTS(FORM, bool)
+#define MTF_COMPILED_NUMBER(FORM, ELEMENTS, T) \
+  MTF_FORMS_OF_ELEMENTS(FORM, T)               \
+  MTF_FORMS_OF_NUMBERS(FORM, T)                \
+  ELEMENTS(T)
+#define MTF_COMPILED_INTEGER(FORM, ELEMENTS, T) \
+  MTF_COMPILED_NUMBER(FORM, ELEMENTS, T)        \
   MTF_FORMS_OF_WIDE_NUMBERS(FORM, T)
-#define MTF_COMPILED_BFLOAT16(FORM, MEMBER)   \
-  MTF_COMPILED_NUMBER(FORM, MEMBER, bfloat16) \
+#define MTF_COMPILED_BFLOAT16(FORM, ELEMENTS)   \
+  MTF_COMPILED_NUMBER(FORM, ELEMENTS, bfloat16) \
   MTF_FORMS_OF_FLOATS(FORM, bfloat16)
-#define MTF_COMPILED_REAL(FORM, MEMBER, T) \
-  MTF_COMPILED_INTEGER(FORM, MEMBER, T)    \
-  MTF_FORMS_OF_FLOATS(FORM, T)             \
+#define MTF_COMPILED_REAL(FORM, ELEMENTS, T) \
+  MTF_COMPILED_INTEGER(FORM, ELEMENTS, T)    \
+  MTF_FORMS_OF_FLOATS(FORM, T)               \
   MTF_FORMS_OF_REALS(FORM, T)
-#define MTF_COMPILED_ELEMENTS(FORM, MEMBER)        \
-  MTF_COMPILED_BOOL(FORM, MEMBER)                  \
-  MTF_COMPILED_INTEGER(FORM, MEMBER, std::int32_t) \
-  MTF_COMPILED_INTEGER(FORM, MEMBER, std::int64_t) \
-  MTF_COMPILED_BFLOAT16(FORM, MEMBER)              \
-  MTF_COMPILED_REAL(FORM, MEMBER, float)           \
-  MTF_COMPILED_REAL(FORM, MEMBER, double)
+#define MTF_COMPILED_ELEMENTS(FORM, ELEMENTS)        \
+  MTF_COMPILED_BOOL(FORM, ELEMENTS)                  \
+  MTF_COMPILED_INTEGER(FORM, ELEMENTS, std::int32_t) \
+  MTF_COMPILED_INTEGER(FORM, ELEMENTS, std::int64_t) \
+  MTF_COMPILED_BFLOAT16(FORM, ELEMENTS)              \
+  MTF_COMPILED_REAL(FORM, ELEMENTS, float)           \
+  MTF_COMPILED_REAL(FORM, ELEMENTS, double)

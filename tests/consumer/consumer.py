@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 # The same program with the headers alone, and with the compiled part of the library.
-PROGRAMS = ("consumer", "consumer_compiled")
+PROGRAMS = ["consumer", "consumer_compiled"]
 
 
 def run(command, **options):
@@ -25,13 +25,16 @@ def run(command, **options):
 
 
 def install(options, work):
-    """Installs below a folder and returns what is the prefix there, as if mtf had been configured for it."""
+    """Installs below a folder and returns what is the prefix there: an installation may be moved."""
     if options.cxxflags:
         os.environ["CXXFLAGS"] = options.cxxflags  # make and CMake read it
     run([*options.meson.split(), "install", "-C", options.build, "--no-rebuild", "--quiet", "--destdir", work / "root"])
     prefix = work / "root" / options.prefix.relative_to(options.prefix.anchor)
-    for pc in prefix.glob("**/pkgconfig/mtf*.pc"):
-        pc.write_text(pc.read_text().replace(f"prefix={options.prefix}\n", f"prefix={prefix}\n", 1))
+    for file in (*prefix.glob("**/mtf*.pc"), *prefix.glob("**/mtf*.cmake")):
+        if not file.is_relative_to(prefix / options.libdir):
+            raise SystemExit(f"{file} has what belongs to this architecture, and is not in {options.libdir}")
+        if options.prefix != Path("/usr") and str(options.prefix) in file.read_text():
+            raise SystemExit(f"{file} names the prefix {options.prefix}, so it cannot be moved")
     return prefix
 
 
@@ -40,7 +43,7 @@ def build_pkgconfig(options, work):
     ours = sorted({str(pc.parent) for pc in prefix.glob("**/pkgconfig/mtf*.pc")})
     folders = [*ours, options.pkg_config_path, os.environ.get("PKG_CONFIG_PATH", "")]
     environment = dict(os.environ, PKG_CONFIG_PATH=":".join(filter(None, folders)))
-    run(["make", "-C", work / "program", f"CXX={options.cxx}", *PROGRAMS], env=environment)
+    run(["make", "-C", work / "program", f"CXX={options.cxx}", *options.programs], env=environment)
     return work / "program"
 
 
@@ -52,7 +55,7 @@ def build_cmake(options, work):
     if options.mpicxx:
         arguments.append(f"-DMPI_CXX_COMPILER={options.mpicxx}")
     run(["cmake", "-S", work / "program", "-B", work / "build", "-G", "Ninja", *arguments], env=environment)
-    run(["cmake", "--build", work / "build", "-j", "1"], env=environment)
+    run(["cmake", "--build", work / "build", "-j", "1", "--target", *options.programs], env=environment)
     return work / "build"
 
 
@@ -66,7 +69,7 @@ def build_subproject(options, work):
     environment = dict(os.environ, CXX=options.cxx)
     run([*options.meson.split(), "setup", work / "build", work / "program", f"--pkg-config-path={options.pkg_config_path}",
          f"-Dmtf:mpi_implementation={options.mpi}"], env=environment)
-    run(["ninja", "-C", work / "build", "-j", "1", *PROGRAMS])
+    run(["ninja", "-C", work / "build", "-j", "1", *options.programs])
     return work / "build"
 
 
@@ -78,6 +81,8 @@ def main():
     parser.add_argument("route", choices=ROUTES)
     parser.add_argument("--build", required=True, type=Path, help="the build folder of mtf")
     parser.add_argument("--prefix", required=True, type=Path, help="the prefix it was configured with")
+    parser.add_argument("--libdir", required=True, help="the folder of libraries in it")
+    parser.add_argument("--headers-alone", action="store_true", help="the compiled part is not installed")
     parser.add_argument("--meson", default="meson")
     parser.add_argument("--cxx", default="c++")
     parser.add_argument("--mpi", default="auto", help="mtf's option mpi_implementation")
@@ -85,6 +90,7 @@ def main():
     parser.add_argument("--pkg-config-path", default="", help="where the build folder looked besides the usual places")
     parser.add_argument("--cxxflags", help="what a program needs to link with the installed library: sanitizers")
     options = parser.parse_args()
+    options.programs = PROGRAMS[:1] if options.headers_alone and options.route != "subproject" else PROGRAMS
 
     with tempfile.TemporaryDirectory(prefix="mtf-consumer-") as scratch:
         work = Path(scratch)
@@ -92,7 +98,7 @@ def main():
         shutil.copy(HERE / "main.cpp", work / "program")
         try:
             folder = ROUTES[options.route](options, work)
-            for program in PROGRAMS:
+            for program in options.programs:
                 run([folder / program])
         except subprocess.CalledProcessError as error:
             print(error)

@@ -1,5 +1,20 @@
-// Version of the library and the inline namespace that keeps two versions apart.
+// Version of the library and the inline namespace that keeps two versions apart; what is asked of the compiler.
 #pragma once
+
+// One line instead of all that an older compiler does not understand: g++ ends at a missing file and not at an #error,
+// clang at a warning that is fatal. (What Apple calls clang 15 is another one.)
+#if defined(__clang__) && !defined(__apple_build_version__) && __clang_major__ < 16
+#define MTF_OLD_COMPILER 1
+#pragma clang diagnostic ignored "-Wpedantic"
+#pragma clang diagnostic fatal "-W#warnings"
+#warning mtf: this clang lacks parts of C++20; install clang >= 16 (Debian 12: clang-19) or g++ >= 12
+#elif defined(__GNUC__) && !defined(__clang__) && !defined(__NVCOMPILER) && __GNUC__ < 12
+#define MTF_OLD_COMPILER 1
+#endif
+#if defined(MTF_OLD_COMPILER)
+#error mtf: this compiler lacks parts of C++20; install g++ >= 12 or clang >= 16 (Debian 12: g++ or clang-19)
+#include "mtf: compilation ends here"
+#endif
 
 #define MTF_VERSION_MAJOR 0
 #define MTF_VERSION_MINOR 1
@@ -37,6 +52,26 @@
 #else
 #define MTF_HAS_DEFINITIONS 0
 #endif
+
+// Files of one program are compiled alike, with the compiled part or without it: a mixture would have two kinds of worlds
+// of the same name. The linker sees to it. The headers alone define a function as an alias, which is not weak, of an inline
+// one, so that the files of a program share it; the library defines it too, and is always linked when a file wants its part.
+#if defined(__ELF__) && !defined(__CUDA_ARCH__)
+extern "C" {
+#if defined(MTF_COMPILED)
+void mtf_compiled_part() noexcept;
+namespace mtf {
+namespace {
+[[gnu::used]] void (*const compiled_part)() noexcept = &mtf_compiled_part;
+}
+}  // namespace mtf
+#else
+[[gnu::used]] inline void mtf_headers_alone() noexcept {}
+void mtf_files_with_and_without_MTF_COMPILED_are_mixed() noexcept __attribute__((alias("mtf_headers_alone")));
+#endif
+}
+#endif
+
 // Whether a constant expression is evaluated now. A macro, because clang counts what std::is_constant_evaluated does as
 // steps of the evaluation, and the smallest functions ask.
 #define MTF_CONSTANT_EVALUATED __builtin_is_constant_evaluated()

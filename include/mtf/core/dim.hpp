@@ -17,30 +17,39 @@ inline constexpr std::int64_t dynamic = std::numeric_limits<std::int64_t>::min()
 
 struct DimBase {};  ///< Base of every Dim; `dim_like` asks for it.
 
+namespace detail {
+
+// What differs between static and dynamic dims, without their name: nvcc finds no partial specialisation that has a text
+// among its arguments.
+template <std::int64_t Extent>
+struct ExtentOf {
+  static_assert(Extent > 0, "mtf: the extent of a dim must be positive; an empty tensor has no meaning here");
+  static constexpr std::int64_t static_extent = Extent;
+  [[nodiscard]] static constexpr std::int64_t extent() { return Extent; }
+};
+template <>
+struct ExtentOf<dynamic> {
+  static constexpr std::int64_t static_extent = dynamic;
+
+  // A value is known: not even the number that stands for an unknown one passes for it.
+  constexpr ExtentOf(std::int64_t extent) : value(extent == dynamic ? -1 : extent) {}
+  [[nodiscard]] constexpr std::int64_t extent() const { return value; }
+
+ private:
+  std::int64_t value;
+};
+
+}  // namespace detail
+
 /// A tensor dimension: a name and an extent. Its identity is the name; the C++ type that carries it does not matter.
 /// Derive a struct to give errors and symbols a short spelling:
 ///
 ///     struct Batch  : mtf::Dim<"batch", 64> {};   // static extent: the type says it all
 ///     struct Length : mtf::Dim<"length"> {};      // dynamic extent: a value, Length length{512};
 template <FixedString Text, std::int64_t Extent = dynamic>
-struct Dim : DimBase {
-  static_assert(Extent > 0, "mtf: the extent of a dim must be positive; an empty tensor has no meaning here");
+struct Dim : DimBase, detail::ExtentOf<Extent> {
+  using detail::ExtentOf<Extent>::ExtentOf;
   static constexpr Name name{Text.view()};
-  static constexpr std::int64_t static_extent = Extent;
-  [[nodiscard]] static constexpr std::int64_t extent() { return Extent; }
-};
-
-template <FixedString Text>
-struct Dim<Text, dynamic> : DimBase {
-  static constexpr Name name{Text.view()};
-  static constexpr std::int64_t static_extent = dynamic;
-
-  // A value is known: not even the number that stands for an unknown one passes for it.
-  constexpr Dim(std::int64_t extent) : value(extent == dynamic ? -1 : extent) {}
-  [[nodiscard]] constexpr std::int64_t extent() const { return value; }
-
- private:
-  std::int64_t value;
 };
 
 /// A Dim, or a struct derived from one, of static or dynamic extent.

@@ -56,7 +56,11 @@ struct Name {
   Text text;
   std::uint64_t hash;  ///< `hash_text`; 0 of the empty name
 
+#if defined(__CUDACC__)
+  constexpr Name() : text{}, hash(0) {}  // nvcc takes no member in a constant expression that is not initialised
+#else
   Name() = default;  // trivial: `Name{}` is empty, and a local without braces is not initialised
+#endif
   constexpr Name(std::string_view t) : text{t.data(), t.size()}, hash(t.empty() ? 0 : hash_text(t)) {}
   constexpr Name(const char* t) : Name(std::string_view(t)) {}
 

@@ -231,7 +231,7 @@ class HtmlTable {
       "content=\"width=device-width\">\n<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
       detail::escaped(report.title), detail::report_style);
   const auto add = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(page), format, std::forward<Args>(args)...);
+    page += fmt::format(format, std::forward<Args>(args)...);
   };
   add("<h1>{}</h1>\n<p class=\"muted\">mesh <code>{}</code>, layout <code>{}</code>. All numbers are of one of {} "
       "ranks unless they say "

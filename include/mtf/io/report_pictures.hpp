@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -33,14 +32,15 @@ namespace detail {
 /// An SVG picture under construction.
 class Picture {
  public:
+  // Not by format_to: its name in a library that g++ compiled is not the one that clang 19 looks for.
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
+    body_ += fmt::format(format, std::forward<Args>(args)...);
     body_ += '\n';
   }
   void rect(double x, double y, double width, double height, std::string_view fill, std::string_view title = {}) {
-    fmt::format_to(std::back_inserter(body_), "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.5g}\" height=\"{:.5g}\" {}",
-                   x, y, width, height, fill);
+    body_ +=
+        fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.5g}\" height=\"{:.5g}\" {}", x, y, width, height, fill);
     if (title.empty()) {
       body_ += "/>\n";
     } else {

@@ -1,8 +1,6 @@
 // A report as text.
 #pragma once
 
-#include <iterator>
-
 #include <mtf/io/report.hpp>
 #include <mtf/io/utf8.hpp>
 
@@ -47,7 +45,11 @@ namespace detail {
 [[nodiscard]] inline std::string to_text(const Report& report) {
   std::string text;
   const auto line = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
+<<<<<<< HEAD
     text += detail::printable_text(fmt::format(format, std::forward<Args>(args)...));
+=======
+    text += fmt::format(format, std::forward<Args>(args)...);
+>>>>>>> compilers
     while (text.ends_with(' ')) text.pop_back();
     text += '\n';
   };

@@ -38,7 +38,8 @@ struct Along {
     Loop result;
     result.operands = static_cast<int>(sizeof...(Lengths));
     result.dims.push_back({outer, {lengths * inner...}});
-    result.dims.push_back({inner, {(void(lengths), std::int64_t{1})...}});
+    // 1 for each; nvcc takes no pack whose value is dropped.
+    result.dims.push_back({inner, {std::int64_t{lengths - lengths + 1}...}});
     return collapse(result);
   }
 };

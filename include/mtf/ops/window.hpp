@@ -154,10 +154,15 @@ template <class World, class List, class... S>
 inline constexpr Violations window_violations = check_windows(rules_of<World>, List::shape(), spatial_list<S...>());
 
 template <class World, class List, class... S>
+struct OfWindows {
+  static consteval const Violations& found() { return window_violations<World, List, S...>; }
+  static consteval const PlacementRules& rules() { return rules_of<World>; }
+};
+template <class World, class List, class... S>
 struct FirstOfWindows;
 template <class World, class... Dims, class... S>
 struct FirstOfWindows<World, DimList<Dims...>, S...> {
-  using type = typename FirstOf<window_violations<World, DimList<Dims...>, S...>, rules_of<World>, Dims...>::type;
+  using type = typename FirstOf<OfWindows<World, DimList<Dims...>, S...>, Dims...>::type;
 };
 
 /// An empty type if windows may slide along the dims of x, a filter's and the outputs together, otherwise the rule that

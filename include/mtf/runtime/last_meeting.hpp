@@ -21,6 +21,8 @@ struct RankError {
   std::string text;
 };
 
+/// "rank 3", "ranks 0-2, 5".
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string list_ranks(const std::vector<int>& ranks);
 /// A line for each different text, in the order of the ranks that have it: "mtf: on all ranks: disk full". `errors` are
 /// of different ranks, of `size` in all.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string lines_of(std::vector<RankError> errors, int size);
@@ -32,8 +34,7 @@ inline void pause(std::time_t seconds, long milliseconds) {
   nanosleep(&span, nullptr);
 }
 
-/// "rank 3", "ranks 0-2, 5".
-[[nodiscard]] inline std::string list_ranks(const std::vector<int>& ranks) {
+std::string list_ranks(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t last = i;

@@ -111,21 +111,33 @@ template <std::size_t Size>
   return FixedString<Size>(text);
 }
 
-/// The template that says the first of `Found`, without instantiating it.
-template <const Violations& Found, const PlacementRules& Rules, class... Dims>
+// Where violations were found and by which rules: a type, since nvcc takes no variable template by reference.
+template <class World, class... Dims>
+struct OfTensor {
+  static consteval const Violations& found() { return tensor_violations<World, Dims...>; }
+  static consteval const PlacementRules& rules() { return rules_of<World>; }
+};
+template <class World, class... Dims>
+struct OfUnion {
+  static consteval const Violations& found() { return union_violations<World, Dims...>; }
+  static consteval const PlacementRules& rules() { return rules_of<World>; }
+};
+
+/// The template that says the first of `Source::found()`, without instantiating it.
+template <class Source, class... Dims>
 struct FirstOf {
   /// The I-th axis that splits the dim of the first.
   template <std::size_t I>
   static consteval const Name& axis_name() {
-    return Rules.mesh.axes[Rules.axes_of(Found[0].dim)[static_cast<int>(I)]].name;
+    return Source::rules().mesh.axes[Source::rules().axes_of(Source::found()[0].dim)[static_cast<int>(I)]].name;
   }
   template <class Dim, std::size_t... I>
   static consteval auto indivisible(std::index_sequence<I...>) {
-    return std::type_identity<indivisible_extent<Dim, Found[0].extent, Found[0].other_extent,
+    return std::type_identity<indivisible_extent<Dim, Source::found()[0].extent, Source::found()[0].other_extent,
                                                  fixed<axis_name<I>().text.size() + 1>(axis_name<I>())...>>{};
   }
   static consteval auto select() {
-    constexpr const Violation& first = Found[0];
+    constexpr const Violation& first = Source::found()[0];
     constexpr auto position = static_cast<std::size_t>(first.position);
     constexpr auto other = static_cast<std::size_t>(first.other_position);
     if constexpr (first.fault == Fault::axis_used_twice) {
@@ -135,7 +147,7 @@ struct FirstOf {
       return std::type_identity<axis_used_twice<dim_at<in_order ? other : position, Dims...>,
                                                 dim_at<in_order ? position : other, Dims...>, axis>>{};
     } else if constexpr (first.fault == Fault::indivisible_extent) {
-      constexpr auto axes = static_cast<std::size_t>(Rules.axes_of(first.dim).size());
+      constexpr auto axes = static_cast<std::size_t>(Source::rules().axes_of(first.dim).size());
       return indivisible<dim_at<position, Dims...>>(std::make_index_sequence<axes>{});
     } else if constexpr (first.fault == Fault::repeated_dim) {
       return std::type_identity<repeated_dim<dim_at<position, Dims...>>>{};
@@ -186,11 +198,9 @@ concept uniteable = detail::union_violations<World, Dims...>.empty();
 template <class Mesh, class Layout>
 using not_applicable = typename detail::FirstOfRules<Mesh, Layout>::type;
 template <class World, class... Dims>
-using not_placeable =
-    typename detail::FirstOf<detail::tensor_violations<World, Dims...>, detail::rules_of<World>, Dims...>::type;
+using not_placeable = typename detail::FirstOf<detail::OfTensor<World, Dims...>, Dims...>::type;
 template <class World, class... Dims>
-using not_uniteable =
-    typename detail::FirstOf<detail::union_violations<World, Dims...>, detail::rules_of<World>, Dims...>::type;
+using not_uniteable = typename detail::FirstOf<detail::OfUnion<World, Dims...>, Dims...>::type;
 
 }  // namespace v0
 }  // namespace mtf

@@ -156,10 +156,11 @@ template <class List>
 struct Unpack;
 template <class... Dims>
 struct Unpack<DimList<Dims...>> {
+  // In parentheses for nvcc, which otherwise takes the concepts for types.
   template <class World>
-  static constexpr bool placeable = mtf::placeable<World, Dims...>;
+  static constexpr bool placeable = (mtf::placeable<World, Dims...>);
   template <class World>
-  static constexpr bool uniteable = mtf::uniteable<World, Dims...>;
+  static constexpr bool uniteable = (mtf::uniteable<World, Dims...>);
   template <class World>
   using not_placeable = mtf::not_placeable<World, Dims...>;
   template <class World>

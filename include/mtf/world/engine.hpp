@@ -28,6 +28,7 @@
 #include <mtf/tensor/sum_origin.hpp>
 #include <mtf/tensor/unused_rules.hpp>
 #include <mtf/world/refusals.hpp>
+#include <mtf/world/slice_elements.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -42,12 +43,12 @@ class Engine : public Backend {
 
   /// Collective. Throws if the communicator does not have the mesh's size. The texts are those that names of the rules
   /// refer to.
-  Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, std::vector<char> mesh_text,
-         std::vector<char> layout_text)
+  Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, const Patience& patience,
+         std::vector<char> mesh_text, std::vector<char> layout_text)
       : mesh_text_(std::move(mesh_text)),
         layout_text_(std::move(layout_text)),
         space_(instance),
-        communicators_(comm, placement_rules.mesh) {
+        communicators_(comm, placement_rules.mesh, patience) {
     rules = placement_rules;
     coordinates = rules.mesh.coordinates(communicators_.world().rank);
     detail::Listeners::of_kokkos().add(this, [](void* self) { static_cast<Engine*>(self)->lose("Kokkos"); });
@@ -56,11 +57,11 @@ class Engine : public Backend {
   ~Engine() override { leave(); }
 
   /// Collective: the world ends. What its tensors hold can still be released.
-  void close() {
+  void close(detail::Presence as = detail::Presence::ended) {
     leave();
     closed = true;
     thread_ = nullptr;
-    communicators_.close();
+    communicators_.close(as);
     space_.reset();
   }
 
@@ -139,7 +140,14 @@ class Engine : public Backend {
     require_thread();
     const Group& group = communicators_.along(plan.axes);
     const double begin = start_of_record();
-    counters_.record(plan, perform(plan, group, out, in), group.size);
+    {
+      const detail::Attendance here = communicators_.attend({.operation = plan.operation,
+                                                             .kind = name_of(plan.collective),
+                                                             .axes = plan.axes,
+                                                             .count = plan.count,
+                                                             .type = plan.type});
+      counters_.record(plan, perform(plan, group, out, in), group.size);
+    }
     if (tracing) keep_record(detail::record_of_collective(*this, plan, in), begin);
   }
   /// Forgets the records and counts their seconds from now on.
@@ -153,7 +161,7 @@ class Engine : public Backend {
   void write(Block& block, const Placement& placement, const F& f) {
     std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>> slice(
         static_cast<std::size_t>(placement.local_size()));
-    for_each_element(placement, [&](std::int64_t local, std::int64_t global) {
+    detail::for_each_element_at(placement, mesh(), coordinates, [&](std::int64_t local, std::int64_t global) {
       slice[static_cast<std::size_t>(local)] = static_cast<T>(f(global));
     });
     write(block, slice.data());
@@ -166,25 +174,6 @@ class Engine : public Backend {
   /// Host memory to a block, and back. Collective-free.
   void write(Block& block, const void* from) { move<true>(block.data, const_cast<void*>(from), block.bytes); }
   void read(const Block& block, void* to) { move<false>(block.data, to, block.bytes); }
-
-  /// Calls f(local index, global index) for every element of this rank's slice, both row-major.
-  template <class F>
-  void for_each_element(const Placement& placement, const F& f) const {
-    for_each_element_at(placement, coordinates, f);
-  }
-  template <class F>
-  void for_each_element_at(const Placement& placement, const Coordinates& at, const F& f) const {
-    std::int64_t index[max_rank]{};
-    const std::int64_t count = placement.local_size();
-    for (std::int64_t local = 0; local < count; ++local) {
-      std::int64_t global = 0;
-      for (int d = 0; d < placement.rank(); ++d) {
-        global = global * placement.dims[d].extent + slice_begin(placement.dims[d], mesh(), at) + index[d];
-      }
-      f(local, global);
-      for (int d = placement.rank() - 1; d >= 0 && ++index[d] == placement.dims[d].local(); --d) index[d] = 0;
-    }
-  }
 
   bool check_lent = false;  ///< see WorldOptions
 

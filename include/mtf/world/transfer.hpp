@@ -79,7 +79,7 @@ std::vector<T> gather_to_host(E& engine, const Value& value) {
   engine.read(*gathered, slices.data());
   for (std::int64_t part = 0; part < parts; ++part) {
     const Coordinates at = engine.mesh().member(engine.coordinates, axes, part);
-    engine.for_each_element_at(placement, at, [&](std::int64_t local, std::int64_t global) {
+    for_each_element_at(placement, engine.mesh(), at, [&](std::int64_t local, std::int64_t global) {
       result[static_cast<std::size_t>(global)] = slices[static_cast<std::size_t>(part * count + local)];
     });
   }
