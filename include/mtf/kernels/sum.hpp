@@ -6,6 +6,13 @@
 
 #include <mtf/kernels/launch.hpp>
 
+// Asks for memory that is read soon, which need not exist.
+#if defined(__GNUC__) && !defined(__CUDA_ARCH__)
+#define MTF_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define MTF_PREFETCH(address) static_cast<void>(address)
+#endif
+
 namespace mtf {
 inline namespace v0 {
 
@@ -237,6 +244,8 @@ class RunSum {
  private:
   /// Neighbours that are added as eight rows of eight columns: enough independent additions to keep a processor busy.
   static constexpr int block = tree_terms * 8;
+  static constexpr int line = 64 / static_cast<int>(sizeof(T));  ///< elements of a line of the cache
+  static constexpr int ahead = 2048 / static_cast<int>(sizeof(T));
   /// Running sums of the eight columns. Pairs of doubles take more work, so that some columns meet before.
   static constexpr int lanes = std::is_same_v<C, float> ? 8 : 2;
 
@@ -251,6 +260,8 @@ class RunSum {
     for (int i = 0; i < lanes; ++i) sums.set(i, C(0));
     for (const T* end = values + blocks * block; values != end; values += block) {
       C part[16];
+      // More work for each element than plain additions leaves the processor to look less far ahead.
+      for (int i = 0; i < block; i += line) MTF_PREFETCH(values + ahead + i);
       MTF_INDEPENDENT_ITERATIONS
       for (int i = 0; i < 16; ++i)
         part[i] = (C(values[i]) + C(values[i + 16])) + (C(values[i + 32]) + C(values[i + 48]));
