@@ -88,8 +88,8 @@ void check_integers(World& w) {
     for (std::size_t j = 0; j < 8; ++j) {
       sum += ys[i * 8 + j];
       column += xs[j * 8 + i];
-      square += static_cast<I>(ys[i * 8 + j]) * ys[i * 8 + j];
-      product += static_cast<I>(xs[i * 8 + j]) * ys[i * 8 + j];
+      square += wrapped<T>(static_cast<I>(ys[i * 8 + j]) * ys[i * 8 + j]);
+      product += wrapped<T>(static_cast<I>(xs[i * 8 + j]) * ys[i * 8 + j]);
       CHECK(running[i * 8 + j] == wrapped<T>(sum));
       I after = 0;
       for (std::size_t k = i + 1; k < 8; ++k) after += xs[k * 8 + j];
