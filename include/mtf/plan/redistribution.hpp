@@ -3,20 +3,10 @@
 
 #include <mtf/plan/collective.hpp>
 #include <mtf/plan/exchange.hpp>
+#include <mtf/plan/runs.hpp>
 
 namespace mtf {
 inline namespace v0 {
-
-/// Digits of the coordinate along an axis, or (axis < 0) indices that every rank of the group holds.
-struct Digit {
-  int axis = -1;
-  std::int64_t weight = 1;  ///< digit = coordinate / weight % extent
-
-  [[nodiscard]] constexpr std::int64_t of(const Coordinates& at, std::int64_t extent) const {
-    return at[axis] / weight % extent;
-  }
-  friend constexpr bool operator==(const Digit&, const Digit&) = default;
-};
 
 /// A factor of the global array: a dim or a part of one, and what chooses among its indices before and after.
 struct Atom {
@@ -44,15 +34,13 @@ struct RedistributionStep {
 struct Redistribution {
   InlineVector<RedistributionStep, 2 * max_rank + max_axes> steps;
   Atoms atoms;  ///< of the exchange, minor first
+  /// The atom (-1: none) in which the shapes have no common factors, so that the slices have to be compared run by run,
+  /// and its parts before and after.
+  int tangled = -1;
+  Parts before, after;
 };
 
 namespace detail {
-
-struct Part {
-  std::int64_t extent = 1;
-  Digit digit;
-};
-using Parts = InlineVector<Part, 4 * max_rank>;
 
 constexpr void append(Parts& parts, const Part& part) {
   if (part.extent == 1) return;
@@ -78,29 +66,94 @@ constexpr void append(Parts& parts, const Part& part) {
   return result;
 }
 
-/// Cuts both sides into common factors from the minor end. Where they do not line up, returns the part of `before` that
-/// has to be gathered first; else -1.
-[[nodiscard]] constexpr int cut(Parts before, Parts after, Atoms& atoms) {
-  atoms = {};
+[[nodiscard]] constexpr std::int64_t common_divisor(std::int64_t a, std::int64_t b) {
+  while (b != 0) {
+    const std::int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+/// Takes `extent` off the minor end, part `last` and those before it.
+constexpr void take_off(Parts& parts, int& last, std::int64_t extent) {
+  while (extent > 1) {
+    Part& part = parts[last];
+    const std::int64_t taken = part.extent < extent ? part.extent : extent;
+    part.extent /= taken;
+    if (part.digit.axis >= 0) part.digit.weight *= taken;
+    extent /= taken;
+    if (part.extent == 1) --last;
+  }
+}
+/// The smallest factor, more than 1, at which both lists can be cut, from parts i and j backwards.
+[[nodiscard]] constexpr std::int64_t common_factor(const Parts& before, int last_before, const Parts& after,
+                                                   int last_after) {
+  std::int64_t smallest = 0;
+  std::int64_t below_i = 1;
+  for (int i = last_before; i >= 0; below_i *= before[i--].extent) {
+    std::int64_t below_j = 1;
+    for (int j = last_after; j >= 0; below_j *= after[j--].extent) {
+      const std::int64_t factor_i = below_j / common_divisor(below_i, below_j);  // least common multiple / below_i
+      const std::int64_t factor_j = below_i / common_divisor(below_i, below_j);
+      if (before[i].extent % factor_i != 0 || after[j].extent % factor_j != 0) continue;
+      const std::int64_t factor = below_i * factor_i;
+      if (factor > 1 && (smallest == 0 || factor < smallest)) smallest = factor;
+    }
+  }
+  if (smallest != 0) return smallest;
+  return below_i;  // all that is left
+}
+/// The parts of the factors from `low` up to `high`, at which the list can be cut.
+[[nodiscard]] constexpr Parts parts_within(const Parts& parts, std::int64_t low, std::int64_t high) {
+  Parts rest = parts;
+  int last = rest.size() - 1;
+  take_off(rest, last, low);
+  rest.count = last + 1;
+  Parts minor_first;
+  for (std::int64_t extent = high / low; extent > 1; --last) {
+    Part part = rest[last];
+    if (part.extent > extent) part.extent = extent;
+    extent /= part.extent;
+    minor_first.push_back(part);
+  }
+  Parts result;
+  for (int i = minor_first.size() - 1; i >= 0; --i) result.push_back(minor_first[i]);
+  return result;
+}
+
+/// Cuts both sides into common factors from the minor end. Where they do not line up, all up to the next place at which
+/// both can be cut is one tangled atom; there is at most one, from the first such place to the last.
+constexpr void cut(const Parts& before, const Parts& after, Redistribution& plan) {
+  Parts old_parts = before;
+  Parts new_parts = after;
+  plan.atoms = {};
+  plan.tangled = -1;
   int i = before.size() - 1;
   int j = after.size() - 1;
+  std::int64_t size = 1;  // of the atoms so far
+  std::int64_t low = 1;   // of those below the tangled one
   while (i >= 0 && j >= 0) {
-    Part& a = before[i];
-    Part& b = after[j];
-    const std::int64_t extent = a.extent < b.extent ? a.extent : b.extent;
-    if (a.extent % extent != 0 || b.extent % extent != 0) {
-      // Above a part that is local lie a distributed one, or nothing and then it holds all that is left.
-      return a.digit.axis >= 0 ? i : i - 1;
+    std::int64_t extent = common_divisor(old_parts[i].extent, new_parts[j].extent);
+    if (extent > 1) {
+      plan.atoms.push_back({extent, old_parts[i].digit, new_parts[j].digit});
+      size *= extent;
+    } else {
+      extent = common_factor(old_parts, i, new_parts, j);
+      if (plan.tangled < 0) {
+        plan.tangled = plan.atoms.size();
+        low = size;
+      }
+      size *= extent;
+      plan.atoms.count = plan.tangled;
+      plan.atoms.push_back({size / low, {}, {}});
     }
-    atoms.push_back({extent, a.digit, b.digit});
-    for (Part* part : {&a, &b}) {
-      part->extent /= extent;
-      if (part->digit.axis >= 0) part->digit.weight *= extent;
-    }
-    if (a.extent == 1) --i;
-    if (b.extent == 1) --j;
+    take_off(old_parts, i, extent);
+    take_off(new_parts, j, extent);
   }
-  return -1;
+  if (plan.tangled < 0) return;
+  const std::int64_t high = low * plan.atoms[plan.tangled].extent;
+  plan.before = parts_within(before, low, high);
+  plan.after = parts_within(after, low, high);
 }
 
 /// The steps by MPI's own collectives, if the atoms are whole axes and no axis stands where another has to go: slices,
@@ -158,44 +211,69 @@ constexpr void append(Parts& parts, const Part& part) {
   return true;
 }
 
-}  // namespace detail
-
-/// Plans a reshape (equal sizes). Both shapes are cut into common factors from the minor end; an axis that splits a
-/// factor which the other shape cuts elsewhere is gathered first. Then every axis stays, is sliced, is gathered, or
-/// moves from one factor to another. A single collective of MPI does what it can, several gathers follow each other;
-/// anything else is one exchange, in which every rank receives just what it lacks: no sequence of collectives moves
-/// less. An axis of size 1 moves nothing.
-MTF_NOINLINE [[nodiscard]] constexpr Redistribution plan_redistribution(const Placement& from, const Placement& to,
-                                                                        const MeshValue& mesh) {
-  using Kind = RedistributionStep::Kind;
-  Redistribution plan;
-  detail::Parts before = detail::parts_of(from, mesh);
-  const detail::Parts after = detail::parts_of(to, mesh);
-  Atoms atoms;
-  for (int gathered = detail::cut(before, after, atoms); gathered >= 0; gathered = detail::cut(before, after, atoms)) {
-    RedistributionStep step{.kind = Kind::gather, .axis = before[gathered].digit.axis};
+/// The steps of tangled atoms, if whatever they need of others they need whole: gathers and nothing else.
+[[nodiscard]] constexpr bool plan_gathers(Parts before, const Parts& after, const Redistribution& tangled,
+                                          const MeshValue& mesh, Redistribution& plan) {
+  for (const Part& part : tangled.after) {
+    if (part.digit.axis >= 0) return false;
+  }
+  for (const Part& part : tangled.before) {
+    if (part.digit.axis < 0) continue;
+    int gathered = 0;
+    while (before[gathered].digit.axis != part.digit.axis) ++gathered;
+    RedistributionStep step{.kind = RedistributionStep::Kind::gather, .axis = part.digit.axis};
     for (int i = 0; i < before.size(); ++i) {
       if (before[i].digit.axis < 0) (i < gathered ? step.outer : step.inner) *= before[i].extent;
     }
     plan.steps.push_back(step);
-    before = detail::with_local(before, gathered);
+    before = with_local(before, gathered);
   }
-  Redistribution direct = plan;
-  bool simple = detail::plan_collectives(atoms, mesh, direct);
+  Redistribution rest;
+  cut(before, after, rest);
+  if (rest.tangled >= 0 || !plan_collectives(rest.atoms, mesh, plan)) return false;
+  for (const RedistributionStep& step : plan.steps) {
+    if (step.kind != RedistributionStep::Kind::gather) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
+/// Plans a reshape (equal sizes). Both shapes are cut into common factors from the minor end. Then every axis stays, is
+/// sliced, is gathered, or moves from one factor to another. A single collective of MPI does what it can, several
+/// gathers follow each other; anything else is one exchange, also of what has no common factors. In all cases a rank
+/// receives just what it lacks, each element once: no sequence of collectives moves less. An axis of size 1 moves
+/// nothing.
+MTF_NOINLINE [[nodiscard]] constexpr Redistribution plan_redistribution(const Placement& from, const Placement& to,
+                                                                        const MeshValue& mesh) {
+  using Kind = RedistributionStep::Kind;
+  Redistribution plan;
+  const Parts before = detail::parts_of(from, mesh);
+  const Parts after = detail::parts_of(to, mesh);
+  detail::cut(before, after, plan);
+  Redistribution direct;
+  if (plan.tangled >= 0) {
+    if (detail::plan_gathers(before, after, plan, mesh, direct)) return direct;
+    plan.steps.push_back({.kind = Kind::exchange});
+    return plan;
+  }
+  bool simple = detail::plan_collectives(plan.atoms, mesh, direct);
   int messages = 0;
-  for (int i = plan.steps.size(); simple && i < direct.steps.size(); ++i) {
+  for (int i = 0; simple && i < direct.steps.size(); ++i) {
     simple = direct.steps[i].kind != Kind::all_to_all || messages == 0;
     messages += direct.steps[i].kind != Kind::slice ? 1 : 0;
   }
   if (simple && (messages <= 1 || direct.steps[direct.steps.size() - messages].kind == Kind::gather)) return direct;
   plan.steps.push_back({.kind = Kind::exchange});
-  plan.atoms = atoms;
   return plan;
 }
 
-/// The exchange that brings the atoms from their old places to the new ones, for the rank at `at`. O(members x atoms).
-MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms, const MeshValue& mesh,
+/// The exchange that brings the atoms from their old places to the new ones, for the rank at `at`. O(members x atoms);
+/// for a tangled atom the runs of its slices (see common_runs) instead, which are at most the extents of its local
+/// parts but the innermost, multiplied. What is kept are groups of equal runs.
+MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Redistribution& moved, const MeshValue& mesh,
                                                              const Coordinates& at) {
+  const Atoms& atoms = moved.atoms;
   ExchangePlan plan;
   AxisSet held;  // axes that choose among the source's slices; along the others a rank takes from its own copy
   std::int64_t source_strides[8 * max_rank]{};
@@ -213,13 +291,29 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms,
     }
     source_strides[n] = source_stride;
     target_strides[n] = target_stride;
+    if (n == moved.tangled) {
+      for (const Part& part : moved.before) {
+        if (part.digit.axis < 0) source_stride *= part.extent;
+        if (part.digit.axis >= 0) held |= AxisSet::of(part.digit.axis);
+      }
+      plan.axes |= held;
+      for (const Part& part : moved.after) {
+        if (part.digit.axis < 0) target_stride *= part.extent;
+        if (part.digit.axis >= 0) plan.axes |= AxisSet::of(part.digit.axis);
+      }
+      continue;
+    }
     if (atom.before.axis < 0) source_stride *= atom.extent;
     if (atom.after.axis < 0) target_stride *= atom.extent;
   }
   plan.loop.operands = 2;
   for (int n = atoms.size() - 1; n >= 0; --n) {
-    if (atoms[n].before.axis < 0 && atoms[n].after.axis < 0)
+    if (n == moved.tangled) {
+      plan.varying = plan.loop.dims.size();
+      plan.loop.dims.push_back({1, {target_strides[n], source_strides[n]}});
+    } else if (atoms[n].before.axis < 0 && atoms[n].after.axis < 0) {
       plan.loop.dims.push_back({atoms[n].extent, {target_strides[n], source_strides[n]}});
+    }
   }
   plan.members = mesh.size(plan.axes);
   const std::int64_t position = mesh.position(at, plan.axes);
@@ -245,14 +339,45 @@ MTF_NOINLINE [[nodiscard]] constexpr ExchangePlan plan_moves(const Atoms& atoms,
     }
     return result;
   };
+  const auto runs = [&](const Coordinates& from, const Coordinates& to) {
+    if (moved.tangled >= 0) return common_runs(SliceRuns(moved.before, from), SliceRuns(moved.after, to));
+    RecycledVector<CommonRuns> one;
+    one.push_back({});
+    return one;
+  };
+  const std::int64_t source_unit = moved.tangled < 0 ? 0 : source_strides[moved.tangled];
+  const std::int64_t target_unit = moved.tangled < 0 ? 0 : target_strides[moved.tangled];
   for (std::int64_t member = 0; member < plan.members; ++member) {
     const Coordinates other = mesh.member(at, plan.axes, member);
+    if (!plan.communicates) {  // unless the tangled slice of every member is a part of what it had
+      std::int64_t rest = SliceRuns(moved.after, other).size();
+      for (const CommonRuns& run : runs(other, other)) rest -= run.length * run.count;
+      plan.communicates = moved.tangled >= 0 && rest > 0;
+    }
     if (member == position) {
-      if (takes_from(at, at)) plan.kept.push_back({offset(at, true), offset(at, false), 1});
+      if (!takes_from(at, at)) continue;
+      const std::int64_t source = offset(at, true);
+      const std::int64_t target = offset(at, false);
+      for (const CommonRuns& run : runs(at, at)) {
+        plan.kept.push_back({source + run.source * source_unit, target + run.target * target_unit, run.length,
+                             run.count, run.source_step * source_unit, run.target_step * target_unit});
+      }
       continue;
     }
-    if (takes_from(other, at)) plan.sent.push_back({member, offset(other, true), 1});
-    if (takes_from(at, other)) plan.received.push_back({member, offset(other, false), 1});
+    if (takes_from(other, at)) {
+      const std::int64_t source = offset(other, true);
+      for (const CommonRuns& run : runs(at, other)) {
+        plan.sent.push_back(
+            {member, source + run.source * source_unit, run.length, run.count, run.source_step * source_unit});
+      }
+    }
+    if (takes_from(at, other)) {
+      const std::int64_t target = offset(other, false);
+      for (const CommonRuns& run : runs(other, at)) {
+        plan.received.push_back(
+            {member, target + run.target * target_unit, run.length, run.count, run.target_step * target_unit});
+      }
+    }
   }
   return plan;
 }
