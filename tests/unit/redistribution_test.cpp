@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mtf/plan/moves.hpp>
 #include <mtf/plan/redistribution.hpp>
 
 namespace {
@@ -87,7 +88,7 @@ Slices exchange(const mtf::Redistribution& moved, const Slices& slices, const mt
                 std::int64_t target_size) {
   std::vector<mtf::ExchangePlan> plans;
   for (std::int64_t processor = 0; processor < mesh.size(); ++processor)
-    plans.push_back(mtf::plan_moves(moved, mesh, mesh.coordinates(processor)));
+    plans.push_back(mtf::plan_moves(moved.factors, mesh, mesh.coordinates(processor)));
   Slices result(slices.size(), Slice(static_cast<std::size_t>(target_size), -1));
   bool moves = false;
   for (std::int64_t processor = 0; processor < mesh.size(); ++processor) {
@@ -279,6 +280,22 @@ constexpr bool plans_in_constant_expressions() {
 }
 static_assert(plans_in_constant_expressions());
 
+/// [3, 4] with 4 split as [12] split: each of four processors keeps one of its three elements.
+constexpr bool plans_exchanges_in_constant_expressions() {
+  mtf::MeshValue mesh;
+  mesh.axes.push_back({"p", 4});
+  mtf::Placement from;
+  from.dims.push_back({"c", 3, 1, {}});
+  from.dims.push_back({"a", 4, 4, {{0}, 1}});
+  mtf::Placement to;
+  to.dims.push_back({"m", 12, 4, {{0}, 1}});
+  const auto plan = mtf::plan_redistribution(from, to, mesh);
+  if (plan.steps.size() != 1 || plan.steps[0].kind != Kind::exchange) return false;
+  const auto moves = mtf::plan_moves(plan.factors, mesh, mesh.coordinates(0));
+  return moves.communicates && moves.kept.size() == 1 && moves.written() == 3;
+}
+static_assert(plans_exchanges_in_constant_expressions());
+
 }  // namespace
 
 TEST_CASE("plans in constant expressions and at run time") { CHECK(plans_in_constant_expressions()); }
@@ -394,7 +411,7 @@ TEST_CASE("what slices have in common is found in groups of runs, without walkin
   CHECK(kinds(plan) == "e");
   std::int64_t written = 0;
   for (std::int64_t processor = 0; processor < 3; ++processor) {
-    const auto moves = mtf::plan_moves(plan, mesh, mesh.coordinates(processor));
+    const auto moves = mtf::plan_moves(plan.factors, mesh, mesh.coordinates(processor));
     CHECK(moves.kept.size() + moves.received.size() <= 9);
     CHECK(moves.sent.size() <= 6);
     written += moves.written();
@@ -406,7 +423,7 @@ TEST_CASE("what slices have in common is found in groups of runs, without walkin
   const auto wide =
       mtf::plan_redistribution(placement_of({4 * rows, 3}, {1}, two), placement_of({3 * rows, 4}, {-1, 1}, two), two);
   CHECK(kinds(wide) == "e");
-  CHECK(wide.atoms[wide.tangled].extent == 12);
+  CHECK(wide.factors.atoms[wide.factors.tangled].extent == 12);
 }
 
 TEST_CASE("random shapes and meshes of three axes") {
@@ -494,7 +511,7 @@ TEST_CASE("random shapes without common factors, on meshes of three axes") {
     const mtf::Placement to = placed();
     if (!divisible(from) || !divisible(to)) continue;
     ++cases;
-    if (mtf::plan_redistribution(from, to, mesh).tangled >= 0) ++tangled;
+    if (mtf::plan_redistribution(from, to, mesh).factors.tangled >= 0) ++tangled;
     check(from, to, mesh);
   }
   CHECK(cases > 500);

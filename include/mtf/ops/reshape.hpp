@@ -1,6 +1,7 @@
 // rename and reshape: the same global array under other dims, and so under another placement.
 #pragma once
 
+#include <mtf/plan/moves.hpp>
 #include <mtf/plan/redistribution.hpp>
 #include <mtf/tensor/exchange.hpp>
 #include <mtf/tensor/variable.hpp>
@@ -97,7 +98,7 @@ inline constexpr const char* reshape_name = "reshape";
     if (step.kind == RedistributionStep::Kind::exchange) {
       const Buffer moved(backend.allocate(block->type, to.local_size()));
       const ExchangePlan& moves = backend.plans.get<ExchangePlan>(PlanKey(x->placement.number, to.number), [&] {
-        return plan_moves(plan, backend.mesh(), backend.coordinates);
+        return plan_moves(plan.factors, backend.mesh(), backend.coordinates);
       });
       exchange(backend, moves, *moved, *block, detail::reshape_name);
       block = moved;

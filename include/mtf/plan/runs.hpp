@@ -1,6 +1,8 @@
 // Runs: the consecutive global indices of which a slice consists, and what two slices have in common.
 #pragma once
 
+#include <utility>
+
 #include <mtf/core/placement.hpp>
 #include <mtf/core/recycled.hpp>
 
