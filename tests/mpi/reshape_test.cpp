@@ -1,5 +1,7 @@
 // rename, reshape and gather: the same global array under every pair of placements, and lookups in split tables.
 #include <algorithm>
+#include <random>
+#include <set>
 
 #include "support.hpp"
 
@@ -33,6 +35,41 @@ mtf::AxisSet moving_axes(const World& world, const mtf::ShapeValue& shape) {
     if (world.mesh().axes[i].size == 1) axes = axes - mtf::AxisSet::of(i);
   }
   return axes;
+}
+
+/// The global offsets that the processor at `at` holds.
+std::set<std::int64_t> held_by(const World& world, const mtf::ShapeValue& shape, const mtf::Coordinates& at) {
+  const mtf::Placement placement = mtf::place(world.engine().rules, shape);
+  std::set<std::int64_t> held;
+  for (std::int64_t element = 0; element < placement.size(); ++element) {
+    std::int64_t rest = element;
+    bool has = true;
+    for (int d = placement.rank() - 1; d >= 0; --d) {
+      const mtf::PlacedDim& dim = placement.dims[d];
+      const std::int64_t begin = mtf::slice_begin(dim, world.mesh(), at);
+      has = has && rest % dim.extent >= begin && rest % dim.extent < begin + dim.local();
+      rest /= dim.extent;
+    }
+    if (has) held.insert(element);
+  }
+  return held;
+}
+/// Elements of `to` that the ranks lack, all together.
+std::int64_t lacking(const World& world, const mtf::ShapeValue& from, const mtf::ShapeValue& to) {
+  std::int64_t sum = 0;
+  for (std::int64_t rank = 0; rank < world.mesh().size(); ++rank) {
+    const std::set<std::int64_t> had = held_by(world, from, world.mesh().coordinates(rank));
+    for (const std::int64_t element : held_by(world, to, world.mesh().coordinates(rank)))
+      sum += had.contains(element) ? 0 : 1;
+  }
+  return sum;
+}
+/// Elements of double that all ranks have sent since the records were cleared.
+std::int64_t sent_by_all(const World& world) {
+  double elements = 0;
+  for (const mtf::Record& record : world.records()) elements += record.wire_bytes / sizeof(double);
+  MPI_Allreduce(MPI_IN_PLACE, &elements, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  return std::llround(elements);
 }
 
 struct P : mtf::Dim<"p"> {};
@@ -150,6 +187,104 @@ TEST_CASE("reshape, resharding: two axes trade places in one exchange of what mo
   CHECK_THROWS_WITH_AS(static_cast<void>(mtf::untyped::reshape(x, shape_of({{"x", 4}, {"y", 8}}), "reshape")),
                        doctest::Contains("sizes differ"), mtf::plan_error);
   CHECK(world.verify_replicas());
+}
+
+TEST_CASE(
+    "reshape, resharding: 8 of 12 elements are lacked where [c:3, a:4] with a split becomes [m:12] with m split") {
+  if (ranks() != 4) return;
+  World world(MPI_COMM_WORLD, {.mesh = "p:4", .layout = "a:p;m:p"});
+  Host elements(12);
+  for (std::size_t i = 0; i < 12; ++i) elements[i] = static_cast<double>(i) * 0.5;
+  const mtf::Array x = array_of(world, elements, shape_of({{"c", 3}, {"a", 4}}));
+  watch_collectives(world);
+  const mtf::Array y = mtf::untyped::reshape(x, shape_of({{"m", 12}}), "reshape");
+  CHECK(joined(collectives(world)) == "exchange over p of 3");
+  CHECK(sent_by_all(world) == 8);
+  CHECK(host_of(world, y) == elements);
+  watch_collectives(world);
+  const mtf::Array back = mtf::untyped::reshape(y, shape_of({{"c", 3}, {"a", 4}}), "reshape");
+  CHECK(sent_by_all(world) == 8);
+  CHECK(host_of(world, back) == elements);
+}
+
+TEST_CASE("reshape, resharding: what is lacked is sent, and no more, also without common factors") {
+  std::mt19937 random(41);
+  const auto draw = [&](int below) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(below)); };
+  int cases = 0;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::int64_t> sizes{1, 1, 1};
+    std::int64_t rest = ranks();
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      sizes[axis] = 1 + draw(static_cast<int>(rest));
+      while (rest % sizes[axis] != 0) --sizes[axis];
+      rest /= sizes[axis];
+    }
+    sizes[2] = rest;
+    std::shuffle(sizes.begin(), sizes.end(), random);
+    const std::string mesh =
+        "p:" + std::to_string(sizes[0]) + ";q:" + std::to_string(sizes[1]) + ";r:" + std::to_string(sizes[2]);
+    World world(MPI_COMM_WORLD, {.mesh = mesh, .layout = "a:p;b:q;c:r;d:q,p;e:r,q;f:p,r,q;g:r;h:p"});
+    const std::int64_t size = std::vector<std::int64_t>{72, 144, 180, 240, 360}[static_cast<std::size_t>(draw(5))];
+    const auto shape = [&] {
+      std::vector<std::int64_t> extents{1, 1};
+      for (std::int64_t& extent : extents) {
+        extent = 1 + draw(12);
+        while (size / (extent == extents[0] ? 1 : extents[0]) % extent != 0) --extent;
+      }
+      while (size % (extents[0] * extents[1]) != 0) --extents[1];
+      extents.push_back(size / (extents[0] * extents[1]));
+      std::shuffle(extents.begin(), extents.end(), random);
+      std::vector<std::string_view> names{"a", "b", "c", "d", "e", "f", "g", "h", "n", "o", "x"};
+      std::shuffle(names.begin(), names.end(), random);
+      return shape_of({{names[0], extents[0]}, {names[1], extents[1]}, {names[2], extents[2]}});
+    };
+    Host elements(static_cast<std::size_t>(size));
+    for (double& x : elements) x = static_cast<double>(random());
+    for (int pair = 0; pair < 12; ++pair) {
+      mtf::ShapeValue from = shape();
+      mtf::ShapeValue to = shape();
+      for (int tries = 0; tries < 50 && !legal(world, from); ++tries) from = shape();
+      for (int tries = 0; tries < 50 && !legal(world, to); ++tries) to = shape();
+      if (!legal(world, from) || !legal(world, to)) continue;
+      ++cases;
+      CAPTURE(mesh);
+      CAPTURE(mtf::describe(from));
+      CAPTURE(mtf::describe(to));
+      const mtf::Array x = array_of(world, elements, from);
+      watch_collectives(world);
+      const mtf::Array y = mtf::untyped::reshape(x, to, "reshape");
+      CHECK(sent_by_all(world) == lacking(world, from, to));
+      CHECK(host_of(world, y) == elements);
+    }
+    CHECK(world.verify_replicas());
+  }
+  CHECK(cases > 200);
+}
+
+TEST_CASE("reshape, resharding: reshapes without common factors have gradients, and take pending sums") {
+  const mtf::Dim<"c"> six{6};
+  const mtf::Dim<"d"> four{4};
+  const mtf::Dim<"v"> eight_rows{8};
+  const mtf::Dim<"w"> three{3};
+  const mtf::Dim<"k"> terms{4};
+  const auto same = [](const Host& x) { return x; };
+  for_each_layout(
+      {"", "d:rows;v:cols", "d:cols;v:rows", "d:rows,cols;v:rows", "c:rows;v:cols,rows", "k:rows;v:cols;d:cols"},
+      [&](const Pair& pair) {
+        for (const mtf::ShapeValue& dims : {shape_of({{"c", 6}, {"d", 4}}), shape_of({{"v", 8}, {"w", 3}}),
+                                            shape_of({{"c", 6}, {"d", 4}, {"k", 4}})}) {
+          if (!legal(pair.world, dims)) return;
+        }
+        check_operation(
+            pair, "reshape", [&](World& w) { return std::tuple(normal(w, 1, six, four)); },
+            [&](World&, const auto& x) { return mtf::reshape(x, eight_rows, three); }, same, {.unites = false});
+        const auto sum = [&](World& w) {
+          return host(mtf::reshape(
+              mtf::einsum<mtf::Dim<"c">, mtf::Dim<"d">>(normal(w, 2, six, terms), normal(w, 3, terms, four)),
+              eight_rows, three));
+        };
+        check_close(sum(pair.world), sum(pair.alone), 1e-12, pair.place);
+      });
 }
 
 TEST_CASE("reshape, resharding: rename and reshape have gradients under all layouts") {

@@ -40,6 +40,13 @@ Program draw_reshape(Draw& draw, const ShapeValue& dims) {
     if (draw.chance(50)) {  // the same factors under names that may be split otherwise
       for (int i = 0; i < to.size(); ++i)
         std::swap(to[i].name, to[static_cast<int>(draw.number(0, to.size() - 1))].name);
+    } else if (draw.chance(30)) {  // sizes that may have nothing in common but their product
+      const std::int64_t size = mtf::size_of(x);
+      std::int64_t first = draw.number(1, size < 12 ? size : 12);
+      while (size % first != 0) --first;
+      to = {};
+      to.push_back({Name("n"), draw.chance(50) ? first : size / first});
+      to.push_back({Name("m"), size / to[0].extent});
     } else {  // other factors: neighbours joined, or a dim taken apart
       const int at = static_cast<int>(draw.number(0, to.size() - 1));
       if (at + 1 < to.size() && draw.chance(50)) {

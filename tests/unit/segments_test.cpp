@@ -109,8 +109,8 @@ void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf
       ++written[static_cast<std::size_t>(offset)];
     };
     for (const mtf::KeptPart& part : plan.kept) {
-      const mtf::Loop loop = plan.moving(part.length);
-      for (std::int64_t i = 0; i < plan.size_of_part(part.length); ++i) {
+      const mtf::Loop loop = plan.moving(part);
+      for (std::int64_t i = 0; i < plan.size_of_part(part); ++i) {
         put(part.target + element_of(loop, 0, i), own[static_cast<std::size_t>(part.source + element_of(loop, 1, i))]);
       }
     }
@@ -122,8 +122,8 @@ void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf
       Slice message;
       for (const mtf::ExchangePart& part : other.sent) {
         if (part.member != mesh.position(at, axes) || sender == static_cast<std::size_t>(processor)) continue;
-        const mtf::Loop packing = other.packing(part.length, mtf::ExchangePlan::source, true).loop;
-        Slice packed(static_cast<std::size_t>(other.size_of_part(part.length)));
+        const mtf::Loop packing = other.packing(part, mtf::ExchangePlan::source, true).loop;
+        Slice packed(static_cast<std::size_t>(other.size_of_part(part)));
         for (std::int64_t i = 0; i < std::ssize(packed); ++i) {
           packed[static_cast<std::size_t>(element_of(packing, 0, i))] =
               theirs[static_cast<std::size_t>(part.offset + element_of(packing, 1, i))];
@@ -133,12 +133,12 @@ void check(const mtf::PlacedDim& source, const mtf::PlacedDim& target, const mtf
       std::int64_t at_element = 0;
       for (const mtf::ExchangePart& part : plan.received) {
         if (part.member != member) continue;
-        const mtf::Loop packing = plan.packing(part.length, mtf::ExchangePlan::target, false).loop;
-        for (std::int64_t i = 0; i < plan.size_of_part(part.length); ++i) {
+        const mtf::Loop packing = plan.packing(part, mtf::ExchangePlan::target, false).loop;
+        for (std::int64_t i = 0; i < plan.size_of_part(part); ++i) {
           put(part.offset + element_of(packing, 0, i),
               message.at(static_cast<std::size_t>(at_element + element_of(packing, 1, i))));
         }
-        at_element += plan.size_of_part(part.length);
+        at_element += plan.size_of_part(part);
       }
       CHECK(at_element == std::ssize(message));
       moved += at_element;

@@ -1,6 +1,7 @@
 // rename and reshape: the same global array under other dims, and so under another placement.
 #pragma once
 
+#include <mtf/plan/moves.hpp>
 #include <mtf/plan/redistribution.hpp>
 #include <mtf/tensor/exchange.hpp>
 #include <mtf/tensor/variable.hpp>
@@ -96,8 +97,10 @@ inline constexpr const char* reshape_name = "reshape";
   for (const RedistributionStep& step : plan.steps) {
     if (step.kind == RedistributionStep::Kind::exchange) {
       const Buffer moved(backend.allocate(block->type, to.local_size()));
-      exchange(backend, plan_moves(plan.atoms, backend.mesh(), backend.coordinates), *moved, *block,
-               detail::reshape_name);
+      const ExchangePlan& moves = backend.plans.get<ExchangePlan>(PlanKey(x->placement.number, to.number), [&] {
+        return plan_moves(plan.factors, backend.mesh(), backend.coordinates);
+      });
+      exchange(backend, moves, *moved, *block, detail::reshape_name);
       block = moved;
     } else {
       block = detail::run_step(backend, step, block);
@@ -228,7 +231,7 @@ constexpr auto rename(const X& x) {
 }
 
 /// x as an array of shape [dims...] of the same size: the row-major order of the global array stays. Communication as
-/// for rename, dim by dim; an axis that splits a dim which the new shape cuts elsewhere is gathered first.
+/// for rename, dim by dim; one exchange of what the ranks lack if the new shape cuts a split dim elsewhere.
 template <operand X, dim_like... Dims>
 constexpr auto reshape(const X& x, const Dims&... dims) {
   if constexpr (any_poisoned<X>) {

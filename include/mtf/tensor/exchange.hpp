@@ -32,7 +32,7 @@ struct PackedMembers {
   packed.counts = RecycledVector<std::int64_t>(static_cast<std::size_t>(transfers[0].plan.members));
   for (const Transfer& transfer : transfers) {
     for (const ExchangePart& part : transfer.plan.*parts) {
-      packed.counts[static_cast<std::size_t>(part.member)] += transfer.plan.size_of_part(part.length);
+      packed.counts[static_cast<std::size_t>(part.member)] += transfer.plan.size_of_part(part);
     }
   }
   for (const std::int64_t count : packed.counts) {
@@ -63,12 +63,12 @@ constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfe
   const Buffer out(backend.allocate(type, sent.total));
   for (const Transfer& transfer : transfers) {
     for (const ExchangePart& part : transfer.plan.sent) {
-      CopyPlan copy = transfer.plan.packing(part.length, ExchangePlan::source, true);
+      CopyPlan copy = transfer.plan.packing(part, ExchangePlan::source, true);
       std::int64_t& offset = sent.offsets[static_cast<std::size_t>(part.member)];
       copy.out_offset = offset;
       copy.in_offset = part.offset;
       backend.copy(copy, *out, *transfer.source);
-      offset += transfer.plan.size_of_part(part.length);
+      offset += transfer.plan.size_of_part(part);
     }
   }
   const Buffer arrived(backend.allocate(type, received.total));
@@ -83,9 +83,8 @@ constexpr void run_transfers(Backend& backend, std::span<const Transfer> transfe
   for (const Transfer& transfer : transfers) {
     for (const ExchangePart& part : transfer.plan.received) {
       std::int64_t& offset = received.offsets[static_cast<std::size_t>(part.member)];
-      unpack(transfer, transfer.plan.packing(part.length, ExchangePlan::target, false).loop, part.offset, *arrived,
-             offset);
-      offset += transfer.plan.size_of_part(part.length);
+      unpack(transfer, transfer.plan.packing(part, ExchangePlan::target, false).loop, part.offset, *arrived, offset);
+      offset += transfer.plan.size_of_part(part);
     }
   }
 }
@@ -111,7 +110,7 @@ MTF_NOINLINE constexpr void exchange(Backend& backend, std::span<const Transfer>
   detail::run_transfers(
       backend, transfers, name,
       [&](const Transfer& transfer, const KeptPart& part) {
-        const Loop loop = transfer.plan.moving(part.length);
+        const Loop loop = transfer.plan.moving(part);
         backend.copy({.loop = loop, .out_offset = part.target, .in_offset = part.source}, *transfer.target,
                      *transfer.source);
       },
@@ -137,7 +136,7 @@ constexpr void exchange_adding(E& engine, std::span<const Transfer> transfers, c
   detail::run_transfers(
       engine, transfers, name,
       [&](const Transfer& transfer, const KeptPart& part) {
-        add(transfer.plan.moving(part.length), *transfer.target, part.target, *transfer.source, part.source);
+        add(transfer.plan.moving(part), *transfer.target, part.target, *transfer.source, part.source);
       },
       [&](const Transfer& transfer, const Loop& loop, std::int64_t offset, const Block& packed, std::int64_t at) {
         add(loop, *transfer.target, offset, packed, at);
