@@ -45,11 +45,7 @@ namespace detail {
 [[nodiscard]] inline std::string to_text(const Report& report) {
   std::string text;
   const auto line = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
-<<<<<<< HEAD
     text += detail::printable_text(fmt::format(format, std::forward<Args>(args)...));
-=======
-    text += fmt::format(format, std::forward<Args>(args)...);
->>>>>>> compilers
     while (text.ends_with(' ')) text.pop_back();
     text += '\n';
   };
