@@ -1,6 +1,7 @@
 // The communicators of a world: one for each set of mesh axes in use.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include <mtf/core/mesh.hpp>
 #include <mtf/runtime/collectives.hpp>
+#include <mtf/runtime/watchdog.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -27,7 +29,7 @@ MTF_COLD [[nodiscard]] inline bool is_same_everywhere(std::uint64_t hash, const 
 class Communicators {
  public:
   /// Throws if the communicator's size is not that of the mesh.
-  MTF_COLD Communicators(MPI_Comm comm, const MeshValue& mesh) : mesh_(mesh) {
+  MTF_COLD Communicators(MPI_Comm comm, const MeshValue& mesh, const Patience& patience) : mesh_(mesh) {
     if (comm == MPI_COMM_NULL) {
       throw std::invalid_argument(
           "mtf: World: the communicator is MPI_COMM_NULL; only the ranks that belong to a communicator make its world");
@@ -44,9 +46,13 @@ class Communicators {
     MPI_Comm_rank(world_.comm, &world_.rank);
     world_.size = size;
     world_.name = "all axes";
+    if (size == 1) return;
+    board_ = std::make_shared<detail::StatusBoard>(world_.comm);
+    detail::watch(board_, mesh, patience);
   }
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
+  ~Communicators() { leave(detail::Presence::unwound); }
 
   [[nodiscard]] const Group& world() const { return world_; }
 
@@ -58,13 +64,59 @@ class Communicators {
     return split(set);
   }
 
-  /// Frees the communicators; collective. MPI must still run.
-  void close() {
-    for (; parts_; parts_ = std::move(parts_->next)) MPI_Comm_free(&parts_->group.comm);
-    if (world_.comm != MPI_COMM_NULL) MPI_Comm_free(&world_.comm);
+  /// While it lives, this rank waits in a collective call for the members along the axes that it names.
+  [[nodiscard]] detail::Attendance attend(const CollectiveCall& call) const { return {board_.get(), call}; }
+  /// In one of all ranks.
+  [[nodiscard]] detail::Attendance attend(std::string_view operation) const {
+    return attend({.operation = operation, .axes = mesh_.all()});
+  }
+  /// No collective call follows: this rank has ended its world, or an exception has.
+  void leave(detail::Presence as) {
+    if (!board_) return;
+    board_->set(as);
+    detail::stop_watching(board_);
+    board_.reset();
+  }
+
+  /// Throws on all ranks, with what each says, unless all say the same of `subject`. Collective.
+  MTF_COLD void require_same(const std::string& subject, const std::string& said) const {
+    const detail::Attendance here = attend(subject);
+    if (detail::is_same_everywhere(hash_text(said), world_)) return;
+    constexpr std::size_t longest = 512;
+    std::vector<char> mine(longest);
+    std::vector<char> all(longest * static_cast<std::size_t>(world_.size));
+    std::copy_n(said.data(), std::min(said.size(), longest - 1), mine.data());
+    detail::check(MPI_Allgather(mine.data(), longest, MPI_CHAR, all.data(), longest, MPI_CHAR, world_.comm),
+                  "MPI_Allgather", world_);
+    std::string text = "mtf: " + subject + ": the ranks differ, and all must say the same:";
+    std::vector<bool> done(static_cast<std::size_t>(world_.size));
+    for (int rank = 0; rank < world_.size; ++rank) {
+      const auto words = [&](int of) { return std::string(all.data() + longest * static_cast<std::size_t>(of)); };
+      std::vector<int> alike;
+      for (int other = rank; other < world_.size; ++other) {
+        if (done[static_cast<std::size_t>(other)] || words(other) != words(rank)) continue;
+        done[static_cast<std::size_t>(other)] = true;
+        alike.push_back(other);
+      }
+      if (!alike.empty()) text += (rank > 0 ? "; " : " ") + detail::list_ranks(alike) + " " + words(rank);
+    }
+    throw std::invalid_argument(text);
+  }
+
+  /// Frees the communicators; collective. MPI must still run. `as` tells others that wait all the same why this rank does not come.
+  void close(detail::Presence as) {
+    {
+      const detail::Attendance here = attend("end of the World");
+      free();
+    }
+    leave(as);
   }
 
  private:
+  void free() {
+    for (; parts_; parts_ = std::move(parts_->next)) MPI_Comm_free(&parts_->group.comm);
+    if (world_.comm != MPI_COMM_NULL) MPI_Comm_free(&world_.comm);
+  }
   /// A list, because groups are referred to while others are added.
   struct Part {
     AxisSet axes;
@@ -76,6 +128,7 @@ class Communicators {
     auto part = std::make_unique<Part>();
     part->axes = set;
     Group& group = part->group;
+    const detail::Attendance here = attend("first use of " + describe_axes(set, false));
     const Coordinates at = mesh_.coordinates(world_.rank);
     const auto color = static_cast<int>(mesh_.position(at, mesh_.all() - set));
     const auto key = static_cast<int>(mesh_.position(at, set));
@@ -122,6 +175,7 @@ class Communicators {
   MeshValue mesh_;
   Group world_;
   std::unique_ptr<Part> parts_;
+  std::shared_ptr<detail::StatusBoard> board_;  ///< none in a world of one rank
 };
 
 }  // namespace v0

@@ -39,6 +39,9 @@ struct RankError {
   std::string text;
 };
 
+/// "rank 3", "ranks 0-2, 5".
+MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string list_ranks(const std::vector<int>& ranks);
+
 /// A line for each different text, in the order of the ranks that have it: "mtf: on all ranks: disk full". `errors` are
 /// of different ranks, of `size` in all.
 MTF_RARE [[nodiscard]] MTF_RUN_TIME std::string lines_of(std::vector<RankError> errors, int size);
@@ -83,8 +86,7 @@ inline void note_rank_in_job() { MPI_Comm_rank(MPI_COMM_WORLD, &rank_in_job()); 
   return false;
 }
 
-/// "rank 3", "ranks 0-2, 5".
-[[nodiscard]] inline std::string list_ranks(const std::vector<int>& ranks) {
+std::string list_ranks(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t last = i;
@@ -114,8 +116,11 @@ std::string lines_of(std::vector<RankError> errors, int size) {
       std::swap(errors[i], errors[done++]);
     }
     const bool all = size > 1 && ranks.size() == static_cast<std::size_t>(size);
-    lines += "mtf: " + (all ? "on all ranks" : ranks.size() == 1 ? errors[begin].place : list_ranks(ranks)) + ": " +
-             errors[begin].text + "\n";
+    lines += "mtf: " +
+             (all                 ? "on all ranks"
+              : ranks.size() == 1 ? errors[begin].place
+                                  : list_ranks(ranks)) +
+             ": " + errors[begin].text + "\n";
   }
   return lines;
 }

@@ -233,9 +233,9 @@ class MemoryPool {
   std::int64_t live_ = 0;
   std::int64_t cached_ = 0;
   std::int64_t peak_ = 0;
-  std::int64_t highest_ = 0;     ///< the most that was ever in use
-  std::int64_t allowance_ = 0;   ///< what may be kept beyond the bound, because it was missed
-  std::uint64_t clock_ = 0;      ///< requests so far
+  std::int64_t highest_ = 0;    ///< the most that was ever in use
+  std::int64_t allowance_ = 0;  ///< what may be kept beyond the bound, because it was missed
+  std::uint64_t clock_ = 0;     ///< requests so far
   std::int64_t allocations_ = 0;
   bool has_exact_ = false;
   bool ended_ = false;

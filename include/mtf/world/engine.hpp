@@ -57,12 +57,12 @@ class Engine : public Backend {
 
   /// Collective. Throws if the communicator does not have the mesh's size. The texts are those that names of the rules
   /// refer to.
-  Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, std::vector<char> mesh_text,
-         std::vector<char> layout_text)
+  Engine(MPI_Comm comm, const PlacementRules& placement_rules, const Space& instance, const Patience& patience,
+         std::vector<char> mesh_text, std::vector<char> layout_text)
       : mesh_text_(std::move(mesh_text)),
         layout_text_(std::move(layout_text)),
         space_(instance),
-        communicators_(comm, placement_rules.mesh) {
+        communicators_(comm, placement_rules.mesh, patience) {
     rules = placement_rules;
     coordinates = rules.mesh.coordinates(communicators_.world().rank);
     detail::Listeners::of_kokkos().add(this, [](void* self) { static_cast<Engine*>(self)->lose("Kokkos"); });
@@ -71,10 +71,10 @@ class Engine : public Backend {
   ~Engine() override { leave(); }
 
   /// Collective: the world ends. What its tensors hold can still be released.
-  void close() {
+  void close(detail::Presence as = detail::Presence::ended) {
     leave();
     closed = true;
-    communicators_.close();
+    communicators_.close(as);
     space_.reset();
   }
 
@@ -126,9 +126,7 @@ class Engine : public Backend {
     block.wide = false;
   }
 
-  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final {
-    return allocate(type, count, nullptr);
-  }
+  [[nodiscard]] Block* allocate(ElementType type, std::int64_t count) final { return allocate(type, count, nullptr); }
   [[nodiscard]] Block* allocate_slice(ElementType type, const KeptPlacement& placement) final {
     return allocate(type, placement.local_elements, &placement);
   }
@@ -149,7 +147,14 @@ class Engine : public Backend {
     require_thread();
     const Group& group = communicators_.along(plan.axes);
     const double begin = start_of_record();
-    counters_.record(plan, perform(plan, group, out, in), group.size);
+    {
+      const detail::Attendance here = communicators_.attend({.operation = plan.operation,
+                                                             .kind = name_of(plan.collective),
+                                                             .axes = plan.axes,
+                                                             .count = plan.count,
+                                                             .type = plan.type});
+      counters_.record(plan, perform(plan, group, out, in), group.size);
+    }
     if (tracing) keep_record(detail::record_of_collective(*this, plan, in), begin);
   }
   /// Forgets the records and counts their seconds from now on.
@@ -238,11 +243,11 @@ class Engine : public Backend {
   /// bytes < 0: more than 64 bits count.
   [[noreturn]] MTF_COLD void refuse_memory(std::int64_t bytes, ElementType type, const Placement* placement) const {
     throw out_of_memory(
-        std::string(activity.operation) + ": no memory for " +
-        (bytes < 0 ? "more than 2^63" : std::to_string(bytes)) + " bytes of " + std::string(name_of(type)) +
+        std::string(activity.operation) + ": no memory for " + (bytes < 0 ? "more than 2^63" : std::to_string(bytes)) +
+        " bytes of " + std::string(name_of(type)) +
         (placement != nullptr ? ", this rank's slice of " + describe(placement->shape()) : ", a buffer") +
-        "; the world's tensors use " + std::to_string(pool_.live_bytes()) +
-        " bytes, the pool keeps " + std::to_string(pool_.cached_bytes()) +
+        "; the world's tensors use " + std::to_string(pool_.live_bytes()) + " bytes, the pool keeps " +
+        std::to_string(pool_.cached_bytes()) +
         " for the next ones; split a dim over more ranks, make it smaller, or keep fewer tensors");
   }
 

@@ -64,6 +64,7 @@ class WorldCore {
   /// agree as well as a barrier allows. Every plan then waits for its kernels: only a traced step pays.
   MTF_COLD void start_tracing() {
     detail::require_alive(engine(), "start_tracing");
+    const detail::Attendance here = engine().communicators().attend("start_tracing");
     detail::check_mpi(MPI_Barrier(comm()), "start_tracing");
     engine().restart_records();
     engine().tracing = true;
@@ -85,6 +86,7 @@ class WorldCore {
     static_assert(std::is_trivially_copyable_v<V>, "mtf: agree takes trivially copyable values");
     detail::require_alive(engine(), "agree");
     engine().require_thread();
+    const detail::Attendance here = engine().communicators().attend("agree");
     detail::check_mpi(
         MPI_Bcast(&value, static_cast<int>(sizeof(V)), MPI_BYTE, 0, engine().communicators().world().comm), "agree");
     return value;
@@ -121,9 +123,29 @@ WorldCore<Space>::WorldCore(MPI_Comm comm, const StaticRules& types, const World
                              std::string(Space::name()) + " has " + std::to_string(space.concurrency()) +
                              " threads; call MPI_Init_thread with MPI_THREAD_FUNNELED, or use mtf::run");
   }
-  engine_ =
-      Ref<Backend>(new engine_type(comm, rules.rules, space, std::move(rules.mesh_text), std::move(rules.layout_text)));
+  const Patience patience{.until_told = detail::seconds_from_environment("MTF_PATIENCE", options.patience),
+                          .until_ended = detail::seconds_from_environment("MTF_ABORT_AFTER", options.abort_after)};
+  if (!(patience.until_told > 0 && patience.until_ended > 0)) {
+    throw std::invalid_argument("mtf: World: WorldOptions::patience and abort_after are " +
+                                std::to_string(options.patience) + " and " + std::to_string(options.abort_after) +
+                                "; they are times in seconds, positive, or infinite for never");
+  }
+  engine_ = Ref<Backend>(
+      new engine_type(comm, rules.rules, space, patience, std::move(rules.mesh_text), std::move(rules.layout_text)));
+  std::string layout;
+  for (const PlacementRules::Resolved& rule : engine().rules.rules) {
+    layout += (layout.empty() ? "" : ";") + std::string(rule.dim.text) + ":";
+    for (int i = 0; i < rule.axes.size(); ++i)
+      layout += (i > 0 ? "," : "") + std::string(mesh().axes[rule.axes[i]].name.text);
+  }
   engine().check_lent = options.check_lent;
+  try {
+    engine().communicators().require_same(
+        "World", "mesh " + describe(mesh()) + ", layout \"" + layout + "\", seed " + std::to_string(seed_));
+  } catch (const std::invalid_argument&) {  // on all ranks
+    engine().close(Presence::unwound);
+    throw;
+  }
 }
 
 template <class Space>
@@ -134,11 +156,12 @@ WorldCore<Space>::~WorldCore() {
     // The other ranks may wait in another collective; freeing communicators would wait for them.
     if (detail::boundaries == 0)
       detail::end_job(describe_rank(), "a World is destroyed by an exception; the other ranks cannot go on");
+    e.communicators().leave(detail::Presence::unwound);
     return;
   }
   registry_.clear();
   if (e.ended_by == nullptr) {
-    e.close();
+    e.close(std::uncaught_exceptions() > exceptions_ ? Presence::unwound : Presence::ended);
   } else if (rank() == 0) {
     // It is too late for more than a word: the memory is gone, and what MPI kept for the world is lost.
     std::fprintf(stderr, "mtf: World: %s was finalized before the world ended; let the world end first\n", e.ended_by);
@@ -148,6 +171,12 @@ WorldCore<Space>::~WorldCore() {
 template <class Space>
 bool WorldCore<Space>::verify_replicas() {
   detail::require_alive(engine(), "verify_replicas");
+  // The communicators that it needs are made before: making them is a collective call of its own.
+  for (const auto& state : registry_.all()) {
+    const AxisSet axes = mesh().all() - state->slice()->placement.split_axes();
+    if (!axes.empty()) (void)engine().communicators().along(axes);
+  }
+  const detail::Attendance here = engine().communicators().attend("verify_replicas");
   bool equal = true;
   for (const auto& state : registry_.all()) equal = replicas_equal(*state->slice()) && equal;
   equal = is_same_everywhere(engine().counters().sequence(), engine().communicators().world()) && equal;
@@ -179,6 +208,7 @@ std::string WorldCore<Space>::describe_rank() const {
 template <class Space>
 std::string WorldCore<Space>::describe_processes() const {
   detail::require_alive(engine(), "describe_processes");
+  const detail::Attendance here = engine().communicators().attend("describe_processes");
   return mtf::describe_processes(engine().communicators().world().comm, engine().space().concurrency(), Space::name());
 }
 

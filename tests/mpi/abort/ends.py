@@ -84,6 +84,33 @@ LIFECYCLE = {
     "memory_of_the_program": (None, ["mtf: {all}: no memory is left .*"]),
 }
 
+SUM = 'allreduce of 1 double in "to_host" over "rows", "cols"'
+ENDS = r"mtf: rank \d: the job ends: ranks have waited longer than 0.4 s for each other \(abort_after\)"
+LOST = r"mtf: rank \d: the job ends: a rank that is waited for has lost its World to an exception, and cannot come"
+
+
+def wait(what, who, absent):
+    return rf"mtf: waiting for \d+\.\d s: {what}: {who}; not there: {absent}"
+
+
+# Of the program "waits", on four ranks, of which rank 3 does something else.
+WAITS = {
+    "wait_none": (0, []),
+    "wait_late": (0, [wait(SUM, "ranks 0-2 wait", r"rank 3 \(at work since \d\.\d s, .* last\)")]),
+    "wait_skipped": (None, [wait(SUM, "ranks 0-2 wait", r"rank 3 \(its World ended .* ago\)"), ENDS]),
+    "wait_told_at_end": (None, [wait(SUM, "ranks 0-2 wait", r"rank 3 \(its World ended .* ago\)"), ENDS]),
+    "wait_returned": (None, [wait(SUM, "ranks 0-2 wait", r"rank 3 \(its World ended .* ago\)"), ENDS]),
+    "wait_group": (None, [wait(".*", "ranks? .* waits?", 'rank . .waiting since .* in all(reduce|gather) of . (float|double) in "to_host".*'), ENDS]),
+    "wait_kinds": (None, [wait(".*", "rank.* waits?", r"rank.* \(waiting since .* in .*\)"), ENDS]),
+    "wait_agree": (None, [wait('"agree" over "rows", "cols"', "ranks? 1.* waits?", "rank 0.*"), ENDS]),
+    "wait_caught": (None, [wait(SUM, "ranks 0-2 wait", r"rank 3 \(its World ended by an exception .* ago\)"), LOST]),
+    "wait_caught_plan_error": (None, [wait(SUM, "ranks 0-2 wait", r"rank 3 \(its World ended by an exception .* ago\)"), LOST]),
+    "wait_layouts": (None, [r'mtf: on all ranks: World: the ranks differ, .*: ranks 0-2 mesh .*, layout "r:rows;c:cols", seed 0; rank 3 .*, layout "r:rows", seed 0']),
+    "wait_seeds": (None, [r"mtf: on all ranks: World: the ranks differ, .*: ranks 0, 2 mesh .*, seed 0; ranks 1, 3 mesh .*, seed 1"]),
+    "wait_never": (None, [r"mtf: on all ranks: World: WorldOptions::patience and abort_after are 0.0+ and 0.40+; .*"]),
+    "wait_environment": (None, [r'mtf: on all ranks: World: MTF_PATIENCE is "soon"; it is a time in seconds, .*']),
+}
+
 
 def lifecycle(case, ranks):
     """The same as CASES has, for this number of ranks."""
@@ -100,8 +127,8 @@ def lifecycle(case, ranks):
 
 def main():
     mpiexec, program, case, ranks = sys.argv[1:]
-    is_lifecycle = case in LIFECYCLE
-    wanted_status, wanted = lifecycle(case, int(ranks)) if is_lifecycle else CASES[case]
+    says_met = case in CASES
+    wanted_status, wanted = lifecycle(case, int(ranks)) if case in LIFECYCLE else {**CASES, **WAITS}[case]
     begin = time.monotonic()
     try:
         job = subprocess.run([mpiexec, "-n", ranks, program, case], capture_output=True, text=True, timeout=100, check=False)
@@ -114,7 +141,7 @@ def main():
         problems.append(f"exit status {job.returncode}")
     if len(lines) != len(wanted) or not all(re.fullmatch(w, text) for w, text in zip(wanted, lines)):
         problems.append(f"lines {lines}, wanted {wanted}")
-    if not is_lifecycle and "met" not in job.stdout:
+    if says_met and "met" not in job.stdout:
         problems.append("the ranks did not meet before")
     if "went on" in job.stdout:
         problems.append("the program went on")
