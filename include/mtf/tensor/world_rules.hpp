@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct WorldOptions {
   /// Memory that `from_local` lends is hashed when the loan begins and when it ends; a difference ends the job with one
   /// line. For tests: it reads the memory twice.
   bool check_lent = false;
+  /// Seconds that ranks wait for each other before one line says who has not arrived. MTF_PATIENCE goes before it.
+  double patience = 30;
+  /// Seconds since a wait began after which the job ends, with that line; infinite for never. MTF_ABORT_AFTER goes
+  /// before it.
+  double abort_after = std::numeric_limits<double>::infinity();
 };
 
 namespace detail {
