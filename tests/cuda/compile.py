@@ -20,7 +20,7 @@ import compile_flags  # noqa: E402
 
 SKIPPED = 77
 MEMORY = 6 << 30
-SECONDS = 200
+SECONDS = 200  # of a processor, for each of the compilers that nvcc starts; three times that on the clock
 
 
 def wanted(flags):
@@ -34,8 +34,9 @@ def wanted(flags):
     return found
 
 
-def limit_memory():
+def limit():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
 def main():
@@ -62,15 +63,15 @@ def main():
             start = time.monotonic()
             try:
                 # In a session of its own, so that nvcc's children end with it.
-                run = subprocess.Popen([*command, "-c", str(source), "-o", f"{scratch}/object.o"], cwd=folder, preexec_fn=limit_memory,
+                run = subprocess.Popen([*command, "-c", str(source), "-o", f"{scratch}/object.o"], cwd=folder, preexec_fn=limit,
                                        start_new_session=True, env=compile_flags.plain_environment(), stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT, text=True, errors="replace")
-                output, _ = run.communicate(timeout=SECONDS)
+                output, _ = run.communicate(timeout=3 * SECONDS)
                 problem = "" if run.returncode == 0 else f"status {run.returncode}"
             except subprocess.TimeoutExpired:
                 os.killpg(run.pid, 9)
                 output, _ = run.communicate()
-                problem = f"not compiled after {SECONDS} s"
+                problem = f"not compiled after {3 * SECONDS} s"
             if not problem and not Path(f"{scratch}/object.o").stat().st_size:
                 problem = "no object"
             memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

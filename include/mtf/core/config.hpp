@@ -67,6 +67,7 @@ namespace {
 }  // namespace mtf
 #else
 [[gnu::used]] inline void mtf_headers_alone() noexcept {}
+// NOLINTNEXTLINE(misc-definitions-in-headers, readability-identifier-naming)
 void mtf_files_with_and_without_MTF_COMPILED_are_mixed() noexcept __attribute__((alias("mtf_headers_alone")));
 #endif
 }
