@@ -23,9 +23,11 @@ ALLOWED = {
     "kernels": ("core", "plan", "runtime", "kernels"),
     "world": ("core", "plan", "tensor", "runtime", "kernels", "world"),
     "io": (*MODEL_WING, "runtime", "kernels", "world", "io"),
+    "testing": (*MODEL_WING, "runtime", "kernels", "world", "testing"),
 }
 # Headers beside the folders: each is an umbrella of what its name says, and the folders never include it.
-UMBRELLAS = {"core.hpp": ("core",), "model.hpp": MODEL_WING, "compiled.hpp": tuple(ALLOWED), "compiled_forms.hpp": (), "mtf.hpp": tuple(ALLOWED)}
+UMBRELLAS = {"core.hpp": ("core",), "model.hpp": MODEL_WING, "compiled.hpp": tuple(ALLOWED), "compiled_forms.hpp": (), "mtf.hpp": tuple(ALLOWED),
+             "testing.hpp": tuple(ALLOWED)}
 
 # Library headers that cost every user too much, or that only one layer may know.
 SLOW_IN_CORE = {"ranges", "algorithm", "string", "iostream"}

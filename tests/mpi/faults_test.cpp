@@ -9,17 +9,6 @@ namespace {
 
 using Bf = mtf::bfloat16;
 
-/// The results of run(world) under every layout are those of one rank.
-template <class Run>
-void as_on_one_rank(std::initializer_list<std::string_view> layouts, double tolerance, const Run& run) {
-  std::vector<Host> expected;
-  for_each_layout(layouts, [&](const Pair& pair) {
-    if (expected.empty()) expected = run(pair.alone);
-    const std::vector<Host> results = run(pair.world);
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      check_close(results[i], expected[i], tolerance, fmt::format("{}, result {}", pair.place, i));
-  });
-}
 template <class... Gs>
 std::vector<Host> hosts(const std::tuple<Gs...>& gradients) {
   return std::apply([](const auto&... g) { return std::vector<Host>{host(g)...}; }, gradients);

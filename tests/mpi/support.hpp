@@ -1,5 +1,5 @@
 // What the tests of distributed programs share: worlds for every mesh and layout, the same world on one rank as the
-// oracle, comparisons, finite differences.
+// oracle, comparisons.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <mtf/mtf.hpp>
+#include <mtf/testing.hpp>
 
 namespace support {
 
@@ -52,11 +52,15 @@ inline std::string mesh_text(int rows, int cols) { return fmt::format("rows:{};c
 
 /// Every factorisation of the number of ranks.
 inline std::vector<std::string> meshes() {
-  std::vector<std::string> result;
-  for (int rows = 1; rows <= ranks(); ++rows) {
-    if (ranks() % rows == 0) result.push_back(mesh_text(rows, ranks() / rows));
-  }
-  return result;
+  const mtf::Texts all = mtf::all_meshes(ranks(), {"rows", "cols"});
+  return {all.begin(), all.end()};
+}
+
+/// The results of program(world) under every layout, on every mesh of this number of ranks, are those of one rank.
+template <class Program>
+void as_on_one_rank(const mtf::Texts& layouts, double tolerance, const Program& program) {
+  const mtf::LayoutReport report = mtf::check_layouts(program, meshes(), layouts, {.tolerance = tolerance});
+  CHECK_MESSAGE(report, report.text());
 }
 
 /// Value and gradients of an operation on one rank, and the dims that meet in it.
@@ -166,25 +170,6 @@ std::vector<Host> results_of(World& world, const F& f, const std::tuple<Xs...>& 
   return results;
 }
 
-/// Central differences of the weighted sum of f with respect to the elements of input I, on one rank.
-template <std::size_t I, class F, class... Xs>
-Host central_differences(World& alone, const F& f, const std::tuple<Xs...>& xs, double step) {
-  const Host elements = host(std::get<I>(xs));
-  Host result(elements.size());
-  std::tuple<Xs...> moved = xs;
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    double values[2];
-    for (int side = 0; side < 2; ++side) {
-      Host other = elements;
-      other[i] += side == 0 ? -step : step;
-      std::get<I>(moved) = with_elements(std::get<I>(xs), other);
-      values[side] = mtf::item(std::apply([&](const auto&... x) { return weighted_sum(f(alone, x...)); }, moved));
-    }
-    result[i] = (values[1] - values[0]) / (2 * step);
-  }
-  return result;
-}
-
 /// Whether the dims may meet in one operation of the world.
 inline bool legal(const World& world, const mtf::ShapeValue& dims) {
   return mtf::check(world.engine().rules, dims, false).empty();
@@ -192,13 +177,13 @@ inline bool legal(const World& world, const mtf::ShapeValue& dims) {
 
 struct CheckOptions {
   double tolerance = 1e-12;
-  double step = 1e-5;        ///< of the differences
-  double difference = 1e-6;  ///< tolerance of the differences
+  double step = 0;           ///< of the difference quotients, relative; 0: that of check_gradients
+  double difference = 1e-6;  ///< tolerance of the gradients against difference quotients
   bool unites = true;  ///< the dims of all operands and the result meet in the operation; else each tensor stands alone
 };
 
 /// Value and gradients of f on inputs(world)... in a distributed world against those on one rank; there, against
-/// naive(host inputs ...) and finite differences. Where the dims may not meet, the operation must say so.
+/// naive(host inputs ...) and difference quotients. Where the dims may not meet, the operation must say so.
 template <class Inputs, class F, class Naive>
 void check_operation(const Pair& pair, const std::string& name, const Inputs& inputs, const F& f, const Naive& naive,
                      const CheckOptions& options = {}) {
@@ -210,11 +195,15 @@ void check_operation(const Pair& pair, const std::string& name, const Inputs& in
     if (ranks() == 1) {  // the same on every rank, so one run of the tests does it
       check_close(expected.results.back(), std::apply([&](const auto&... x) { return naive(host(x)...); }, xs),
                   options.tolerance, name + " against a naive loop");
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (check_close(expected.results[I], central_differences<I>(pair.alone, f, xs, options.step), options.difference,
-                     name + ", differences of input " + std::to_string(I)),
-         ...);
-      }(std::make_index_sequence<count>{});
+      const mtf::GradientReport report = std::apply(
+          [&](const auto&... x) {
+            return mtf::check_gradients(
+                pair.alone, {.tolerance = options.difference, .step = options.step, .elements = 100000},
+                [&](const auto&... moved) { return f(pair.alone, moved...); }, x...);
+          },
+          xs);
+      CHECK_MESSAGE(report, name, ": ", report.text());
+      CHECK_MESSAGE(report.kinks == 0, name, ": the inputs are at a kink");
     }
     std::apply([&](const auto&... x) { expected.shapes = {f(pair.alone, x...).shape(), x.shape()...}; }, xs);
     if (options.unites) {
