@@ -77,8 +77,8 @@ void real(const Space& space) {
   execute(space, mtf::MomentumPlan{}, out<T>(), out<T>(), in<T>());
   execute(space, mtf::MomentumPlan{}, out<T>(), in<T>());
   execute(space, mtf::AdamPlan{}, out<T>(), out<T>(), out<T>(), in<T>());
-  execute(space, mtf::TargetLogitPlan{}, out<T>(), in<T>(), in<Index>());
-  execute(space, mtf::CrossEntropyGradientPlan{}, out<T>(), in<T>(), in<T>(), in<T>(), in<Index>());
+  execute(space, mtf::TargetLogitPlan{}, out<T>(), in<T>(), in<T>(), in<Index>());
+  execute(space, mtf::CrossEntropyGradientPlan{}, out<T>(), in<T>(), in<T>(), in<T>(), in<T>(), in<T>(), in<Index>());
   execute(space, mtf::GatherPlan{}, out<T>(), in<T>(), in<Index>());
   execute(space, mtf::ScatterAddPlan{}, out<T>(), in<T>(), in<Index>());
 }
