@@ -102,10 +102,10 @@ void for_each_group(const Body& body) {
     mtf::MeshValue mesh;
     mesh.axes.push_back({"rows", rows});
     mesh.axes.push_back({"cols", ranks / rows});
-    mtf::Communicators communicators(MPI_COMM_WORLD, mesh);
+    mtf::Communicators communicators(MPI_COMM_WORLD, mesh, {});
     for (const mtf::AxisSet set : {mtf::AxisSet::of(0), mtf::AxisSet::of(1), mesh.all()})
       body(communicators.along(set));
-    communicators.close();
+    communicators.close(mtf::detail::Presence::ended);
   }
 }
 

@@ -69,6 +69,28 @@ Program draw_product(Draw& draw, const ShapeValue& dims) {
                            [](const auto& x) { return x[0] * x[1]; });
   });
 }
+/// Functions with a kink or a plateau, at whole numbers in half of the cases, so that 0 occurs often.
+Program draw_activation(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float>(draw, [&]<class T>(std::type_identity<T>) {
+    const Content content = draw.chance(50) ? Content::integers : Content::normal;
+    const auto one = [&](const char* name, const auto& f, const auto& naive) {
+      return mapped<T, T, 1>(draw, dims, "activation", name, f, [=](const auto& x) { return naive(x[0]); }, content);
+    };
+    const auto sigmoid = [](const Scalar& x) { return Scalar(1) / (Scalar(1) + exp(Scalar(0) - x)); };
+    switch (draw.number(0, 4)) {
+      case 0: return one("relu", mtf::functions::Relu{}, [](const Scalar& x) { return x.value > 0 ? x : Scalar(0); });
+      case 1:
+        return one("abs", mtf::functions::Abs{}, [](const Scalar& x) {
+          return x.value > 0 ? x : x.value < 0 ? Scalar(0) - x : Scalar(0);
+        });
+      case 2:
+        return one("leaky_relu", mtf::functions::LeakyRelu{0.25},
+                   [](const Scalar& x) { return x.value > 0 ? x : Scalar(0.25) * x; });
+      case 3: return one("sigmoid", mtf::functions::Sigmoid{}, sigmoid);
+      default: return one("swish", mtf::functions::Swish{}, [=](const Scalar& x) { return x * sigmoid(x); });
+    }
+  });
+}
 Program draw_extreme_of_two(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) {
     // At a tie each operand has the full slope; small integers tie often.
@@ -170,7 +192,8 @@ Program draw_cast(Draw& draw, const ShapeValue& dims) {
   return pairs[draw.number(0, std::ssize(pairs) - 1)](draw, dims);
 }
 
-constexpr Kind kinds[]{{"add, subtract", draw_sum},
+constexpr Kind kinds[]{{"activation", draw_activation},
+                       {"add, subtract", draw_sum},
                        {"multiply", draw_product},
                        {"maximum", draw_extreme_of_two},
                        {"map of three", draw_function_of_three},

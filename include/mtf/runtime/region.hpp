@@ -16,7 +16,7 @@ namespace detail {
 class Region {
  public:
   explicit Region(const char* name) : active_(Kokkos::Profiling::profileLibraryLoaded()) {
-    if (active_) Kokkos::Profiling::pushRegion(std::string("mtf::") + name);
+    if (active_) Kokkos::Profiling::pushRegion(std::string("mtf::").append(name));
   }
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
