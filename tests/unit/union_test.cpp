@@ -131,16 +131,17 @@ TEST_CASE("all that is wrong with the texts of a world is listed at once, what c
     return {};
   };
   CHECK(start("rows:1;cols:1", "a:rows").empty());
-  CHECK(start("rows=1;cols:1", "") ==
-        "mtf: World on mesh \"rows:?;cols:1;one:1\": \"rows=1\": " MTF_RULE_MALFORMED_LAYOUT
-        "\n  and axis \"rows\" has a dynamic size: " MTF_RULE_MISSING_AXIS_SIZE);
+  CHECK(
+      start("rows=1;cols:1", "") ==
+      "mtf: World on mesh \"rows:?;cols:1;one:1\": \"rows=1\": " MTF_RULE_MALFORMED_LAYOUT
+      "; reading stops before \"=\", character 5\n  and axis \"rows\" has a dynamic size: " MTF_RULE_MISSING_AXIS_SIZE);
   CHECK(start("cols:0;one:2;depth:3", "a:rows:1;b:up") ==
         "mtf: World on mesh \"rows:?;cols:?;one:1\": \"cols:0\": " MTF_RULE_EMPTY_AXIS
         "\n  and axis \"rows\" has a dynamic size: " MTF_RULE_MISSING_AXIS_SIZE
         "\n  and axis \"cols\" has a dynamic size: " MTF_RULE_MISSING_AXIS_SIZE
         "\n  and axis \"one\" has static size 1, the mesh text says 2: " MTF_RULE_OTHER_AXIS_SIZE
         "\n  and axis \"depth\": " MTF_RULE_EXTRA_AXIS "\n  and \"a:rows:1\": " MTF_RULE_MALFORMED_LAYOUT
-        "\n  and rule for dim \"b\", axis \"up\": " MTF_RULE_UNKNOWN_AXIS);
+        "; reading stops before \":\", character 7\n  and rule for dim \"b\", axis \"up\": " MTF_RULE_UNKNOWN_AXIS);
 }
 
 TEST_CASE("an extent below 1 at run time is refused by name, also the number -1") {

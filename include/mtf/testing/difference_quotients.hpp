@@ -203,7 +203,9 @@ class DifferenceQuotients {
       if (equal_here && gap(last) <= std::sqrt(tolerance) * compared_with + 4 * noise_ / step) break;
     }
     const bool ends = !std::isfinite(last.forward) || !std::isfinite(last.backward);
-    const bool bent = gap(last) > 4 * allowed && gap(last) > gap(first) / 4 && last.step < first.step;
+    // Roundings of the two values beside each other make a gap, too, which grows as the step shrinks.
+    const bool is_noise = gap(last) <= 32 * noise_ / last.step;
+    const bool bent = !is_noise && gap(last) > 4 * allowed && gap(last) > gap(first) / 4 && last.step < first.step;
     if (!std::isnan(analytic) && (ends || bent)) {
       last.outcome = DerivativeOutcome::kink;
       return last;
