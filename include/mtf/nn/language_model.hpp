@@ -165,7 +165,7 @@ class LanguageModel {
   };
 
   /// The options, if all are in range: before there is a variable.
-  [[nodiscard]] static constexpr const LanguageModelOptions& checked(const LanguageModelOptions& options) {
+  [[nodiscard]] static constexpr LanguageModelOptions checked(const LanguageModelOptions& options) {
     const auto require = [](const char* name, double value, bool holds, const char* permitted) {
       detail::require_parameter("LanguageModel", name, value, holds, permitted);
     };

@@ -49,7 +49,7 @@ class WorldOfOptimizer {
 /// it was summed in float, if nobody has rounded it.
 [[nodiscard]] constexpr Ref<Value> gradient_for_update(const VariableGradients& gradients, std::size_t i) {
   const VariableState& state = *gradients.variables[i];
-  const Ref<Value> gradient = gradients.value(i);
+  Ref<Value> gradient = gradients.value(i);
   complete_unrounded(*gradient, state.path.c_str());
   if (gradient->block->wide && state.slice()->type() == ElementType::float32) return gradient;
   return state.to_slice(gradient);
