@@ -20,7 +20,10 @@ Program draw_einsum(Draw& draw, const ShapeValue& dims) {
       p.inputs.push_back({shape, type_of<T>, Content::normal, -2, 2});
     }
     const ShapeValue out = shuffled(draw, some_of(draw, all, 60));
-    p.text = fmt::format("einsum of {} to {}", operands, mtf::describe(out));
+    const auto order = draw.chance(30) ? mtf::einsum_order::as_written : mtf::einsum_order::fastest;
+    const bool written = order == mtf::einsum_order::as_written;
+    p.text = fmt::format("einsum of {} to {}{}", operands, mtf::describe(out), written ? " as written" : "");
+    p.exactness = Exactness::sums;
     p.kind = operands > 2 ? "einsum of three or four" : "einsum";
     p.unions = {all};
     p.terms = mtf::size_of(all);
@@ -36,8 +39,8 @@ Program draw_einsum(Draw& draw, const ShapeValue& dims) {
       }
       return sent;
     };
-    p.run = [out](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::einsum<Engine, T>(e, xs, out)};
+    p.run = [out, order]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::einsum<E, T>(e, xs, out, order)};
     };
     p.naive = [out, all](const std::vector<Dense>& xs) {
       return std::vector<Dense>{sum(out, all, [&](const Index& i) {

@@ -50,13 +50,16 @@ inline Host draw_elements(Draw& draw, const Input& input) {
   }
   return elements;
 }
-inline Array array_of(Engine& engine, const Input& input, const Host& elements) {
+/// A dry run has no elements.
+template <class E>
+Array array_of(E& engine, const Input& input, const Host& elements) {
   const auto value = mtf::new_value(engine, "test", input.shape, input.type);
-  dispatch(input.type, [&](auto like) {
-    std::vector<decltype(like)> global;
-    for (const double element : elements) global.push_back(static_cast<decltype(like)>(element));
-    engine.write_slice(*value->block, value->placement, global.data());
-  });
+  if constexpr (std::same_as<E, Engine>)
+    dispatch(input.type, [&](auto like) {
+      std::vector<decltype(like)> global;
+      for (const double element : elements) global.push_back(static_cast<decltype(like)>(element));
+      engine.write_slice(*value->block, value->placement, global.data());
+    });
   return {value, {}};
 }
 inline Host elements_of(Engine& engine, const mtf::Value& value) {
@@ -73,7 +76,7 @@ inline double weight(std::size_t output, std::size_t element) {
 }
 /// The input with a dim more, where its rule has axes that split no dim of the input: parts that add up to it, all but
 /// one of them zeros. Bools are not added.
-inline std::optional<Input> in_parts(const Engine& engine, const Input& input) {
+inline std::optional<Input> in_parts(const mtf::Backend& engine, const Input& input) {
   const mtf::AxisList sum_axes = engine.rules.axes_of(Name(outstanding));
   if (sum_axes.empty() || input.type == ElementType::boolean) return std::nullopt;
   const mtf::AxisSet over = mtf::set_of(sum_axes);
@@ -89,7 +92,8 @@ inline Host elements_in_parts(const Input& parts, const Host& elements, std::siz
   return result;
 }
 /// The array of an input: a partial sum, if the layout has it so.
-inline Array outstanding_array_of(Engine& engine, const Input& input, const Host& elements, std::size_t chosen) {
+template <class E>
+Array outstanding_array_of(E& engine, const Input& input, const Host& elements, std::size_t chosen) {
   const std::optional<Input> parts = in_parts(engine, input);
   if (!parts) return array_of(engine, input, elements);
   const Array whole = array_of(engine, *parts, elements_in_parts(*parts, elements, chosen));
@@ -97,26 +101,25 @@ inline Array outstanding_array_of(Engine& engine, const Input& input, const Host
   dispatch(input.type, [&](auto like) {
     using T = decltype(like);
     if constexpr (!std::same_as<T, std::uint8_t>) {
-      sum = mtf::untyped::reduce_sum<Engine, T>(engine, whole, input.shape, 1, "reduce_sum");
+      sum = mtf::untyped::reduce_sum<E, T>(engine, whole, input.shape, 1, "reduce_sum");
     }
   });
   return sum;
 }
 
 /// Its gradient is the weights: outstanding sums of them, if the layout has it so.
-template <class T>
-Array weighted_sum(Engine& engine, const Array& y, std::size_t output) {
+template <class T, class E>
+Array weighted_sum(E& engine, const Array& y, std::size_t output) {
   const Input like{y.value->placement.shape(), type_of<T>};
   Host weights(static_cast<std::size_t>(mtf::size_of(like.shape)));
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = weight(output, i);
   if (const std::optional<Input> parts = in_parts(engine, like)) {
     const std::array<Array, 2> factors{y, array_of(engine, *parts, elements_in_parts(*parts, weights, output))};
-    return mtf::untyped::einsum<Engine, T>(engine, factors, {});
+    return mtf::untyped::einsum<E, T>(engine, factors, {});
   }
   const std::array<Array, 2> factors{y, array_of(engine, like, weights)};
-  return mtf::untyped::reduce_sum<Engine, T>(
-      engine, mtf::untyped::map<Engine, T, T>(engine, "multiply", mtf::functions::Multiply{}, factors), {}, 1,
-      "reduce_sum");
+  return mtf::untyped::reduce_sum<E, T>(
+      engine, mtf::untyped::map<E, T, T>(engine, "multiply", mtf::functions::Multiply{}, factors), {}, 1, "reduce_sum");
 }
 
 inline double roundoff(ElementType type) {
@@ -151,6 +154,16 @@ bool agree(const Host& got, const Host& expected, const Tolerance& tolerance) {
 inline std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+/// The number of the first program and graph, printed once.
+inline std::uint64_t first_number() {
+  static const std::uint64_t start = [] {
+    const std::uint64_t number = from_environment("MTF_PROPERTY_START", 0);
+    if (support::rank_of_process() == 0) fmt::print("random programs from MTF_PROPERTY_START={}\n", number);
+    return number;
+  }();
+  return start;
 }
 
 }  // namespace property

@@ -1,220 +1,218 @@
+// How random graphs are drawn, and how they read.
 #include "graph.hpp"
 
 namespace property {
 
 namespace {
 
-/// Whether an input may be the result of another operation: any numbers will do, in doubles.
-bool is_open(const Input& input) { return input.type == ElementType::float64 && input.content == Content::normal; }
-
-/// Whether a program computes in doubles alone, besides indices and conditions.
-bool is_of_doubles(const Program& program) {
-  return std::ranges::none_of(
-      program.inputs, [](const Input& input) { return is_floating(input.type) && input.type != ElementType::float64; });
+Program draw_leaf(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, double, double, float, mtf::bfloat16, std::int32_t>(
+      draw, [&]<class T>(std::type_identity<T>) {
+        Program p;
+        p.inputs = {{draw_shape(draw, dims), type_of<T>}};
+        p.kind = p.text = "leaf";
+        p.run = []<class E>(E&, const std::vector<Array>& xs) { return xs; };
+        p.naive = [](const std::vector<Dense>& xs) { return xs; };
+        return p;
+      });
 }
 
-/// The dims that both have with one extent.
-ShapeValue common_dims(const ShapeValue& a, const ShapeValue& b) {
-  ShapeValue result;
-  for (const DimValue& dim : b) {
-    if (extent_of(a, dim.name.text) == dim.extent) result.push_back(dim);
+std::vector<std::pair<std::string, std::int64_t>> draw_mesh(Draw& draw) {
+  std::vector<std::pair<std::string, std::int64_t>> mesh;
+  std::int64_t rest = support::ranks();
+  const std::int64_t count = draw.number(1, 3);
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t size = i + 1 == count ? rest : draw.number(1, rest);
+    while (rest % size != 0) --size;
+    rest /= size;
+    mesh.emplace_back(std::string(1, static_cast<char>('p' + i)), size);
   }
-  return result;
+  return mesh;
 }
 
-std::vector<Host> leaves_of(const Graph& graph, const Step& step, std::size_t position) {
-  std::vector<Host> leaves;
-  for (std::size_t i = 0; i < step.program.inputs.size(); ++i) {
-    Draw draw(graph.number * 1009 + position * 31 + i);  // the same, whatever else the graph has lost
-    leaves.push_back(draw_elements(draw, step.program.inputs[i]));
+/// All shapes that the graph's operations place, each with the dims that must be legal together.
+template <class F>
+void for_each_shape(const Graph& graph, const F& f) {
+  for (const Step& step : graph.steps) {
+    for (const Input& input : step.program.inputs) f(input.shape);
+    for (const ShapeValue& dims : step.program.unions) f(dims);
+    for (const ShapeValue& dims : step.made) f(dims);
   }
-  return leaves;
 }
 
-/// A result as an input: summed over what the input lacks, repeated along what it has more.
-Array adapted(Engine& engine, const Array& x, const ShapeValue& common, const ShapeValue& to) {
-  const Array sum = mtf::untyped::reduce_sum<Engine, double>(engine, x, common, 0.5, "reduce_sum");
-  return mtf::untyped::broadcast<Engine, double>(engine, sum, to);
+/// A rule whose axes come in any order, and mostly divide every extent of the dim.
+Rule draw_rule(Draw& draw, const Graph& graph, std::string_view dim) {
+  std::vector<std::int64_t> extents;
+  for_each_shape(graph, [&](const ShapeValue& shape) {
+    if (mtf::find(shape, Name(dim)) >= 0) extents.push_back(extent_of(shape, dim));
+  });
+  auto axes = graph.mesh;
+  for (std::size_t i = axes.size(); i-- > 1;)
+    std::swap(axes[i], axes[static_cast<std::size_t>(draw.number(0, static_cast<std::int64_t>(i)))]);
+  Rule rule{std::string(dim), {}};
+  std::int64_t parts = 1;
+  for (const auto& [axis, size] : axes) {
+    if (!draw.chance(rule.axes.empty() ? 45 : 30)) continue;
+    const std::int64_t more = parts * size;
+    if (std::ranges::any_of(extents, [&](std::int64_t extent) { return extent % more != 0; })) continue;
+    parts = more;
+    rule.axes.push_back(axis);
+  }
+  return rule;
+}
+
+/// One of the results that an input may come from, one of the last for most: chains, and operands that several share.
+Source draw_source(Draw& draw, const Graph& graph, const Input& input) {
+  std::vector<Source> sources;
+  for (std::size_t s = 0; s < graph.steps.size(); ++s) {
+    for (std::size_t o = 0; o < graph.steps[s].types.size(); ++o) {
+      if (graph.steps[s].types[o] == input.type) sources.push_back({static_cast<int>(s), static_cast<int>(o)});
+    }
+  }
+  if (sources.empty() || !draw.chance(80)) return {};
+  const auto last = std::ssize(sources) - 1;
+  return sources[static_cast<std::size_t>(
+      draw.number(draw.chance(60) ? std::max<std::int64_t>(0, last - 2) : std::int64_t{0}, last))];
+}
+
+/// The program of a step and what it gives, by a dry run on one rank; false if it is refused.
+bool build(Step& step, const ShapeValue& dims) {
+  Draw draw(step.seed);
+  step.program = step.kind->draw(draw, dims);
+  step.made.clear();
+  step.types.clear();
+  mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> dry(mtf::WorldOptions{.mesh = "p:1"});
+  std::vector<Array> xs;
+  for (const Input& input : step.program.inputs) xs.push_back(array_of(dry.engine(), input, {}));
+  try {
+    for (const Array& y : step.program.run(dry.engine(), xs)) {
+      step.made.push_back(y.value->placement.shape());
+      step.types.push_back(y.value->type());
+    }
+  } catch (const mtf::plan_error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
 
+Kind leaf() { return {"leaf", draw_leaf}; }
+
+std::string Graph::mesh_text() const {
+  std::vector<std::string> axes;
+  for (const auto& [name, size] : mesh) axes.push_back(fmt::format("{}:{}", name, size));
+  return fmt::format("{}", fmt::join(axes, ";"));
+}
+std::string Graph::layout() const {
+  std::vector<std::string> texts;
+  for (const Rule& rule : rules) texts.push_back(fmt::format("{}:{}", rule.dim, fmt::join(rule.axes, ",")));
+  return fmt::format("{}", fmt::join(texts, ";"));
+}
 std::string Graph::text() const {
-  std::string lines =
-      fmt::format("graph {} on {} ranks, mesh {}, layout {}\n", number, support::ranks(), mesh, layout());
+  std::string lines = fmt::format("graph {} on {} ranks, dims {}, mesh {}, layout \"{}\"{}\n", number, support::ranks(),
+                                  mtf::describe(dims), mesh_text(), layout(), whole ? ", whole numbers" : "");
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    lines += fmt::format("  {}: {} of", s, steps[s].program.text);
-    for (std::size_t i = 0; i < steps[s].sources.size(); ++i) {
-      const Input& input = steps[s].program.inputs[i];
-      const Source& source = steps[s].sources[i];
-      lines += source.step < 0
-                   ? fmt::format(" leaf {} {}", mtf::name_of(input.type), mtf::describe(input.shape))
-                   : fmt::format(" result {}.{} as {}", source.step, source.output, mtf::describe(input.shape));
+    const Step& step = steps[s];
+    lines += fmt::format("  {}: {} of", s, step.program.text);
+    for (std::size_t i = 0; i < step.sources.size(); ++i) {
+      const Input& input = step.program.inputs[i];
+      const Source& source = step.sources[i];
+      const std::string as = fmt::format("{} {}", mtf::name_of(input.type), mtf::describe(input.shape));
+      lines += source.step < 0 ? fmt::format(" {} {}", step.watched ? "watched" : "given", as)
+                               : fmt::format(" result {}.{} as {}", source.step, source.output, as);
+      lines += i + 1 < step.sources.size() ? "," : "";
     }
-    lines += "\n";
+    for (std::size_t o = 0; o < step.made.size(); ++o)
+      lines += fmt::format("{} {} {}", o == 0 ? " ->" : ",", mtf::name_of(step.types[o]), mtf::describe(step.made[o]));
+    lines += step.in_loss ? ", in the loss\n" : "\n";
   }
   return lines;
 }
 
-Graph draw_graph(std::uint64_t number, std::string mesh, std::vector<std::string> rules, const ShapeValue& dims,
-                 const std::vector<Kind>& kinds) {
-  Draw draw(0x67726170 + number);
-  Graph graph{.mesh = std::move(mesh), .rules = std::move(rules), .steps = {}, .number = number};
-  const auto wanted = static_cast<std::size_t>(draw.number(2, 12));
-  for (int tries = 0; graph.steps.size() < wanted && tries < 200; ++tries) {
-    Program program = kinds[static_cast<std::size_t>(draw.number(0, std::ssize(kinds) - 1))].draw(draw, dims);
-    if (!is_of_doubles(program)) continue;
-    Step step{.program = std::move(program), .sources = {}, .made = {}, .real = {}};
-    for (const Input& input : step.program.inputs) {
-      Source source;
-      // One of the last results for most inputs, any for some: chains, and operands that several share.
-      if (is_open(input) && !graph.steps.empty() && draw.chance(75)) {
-        const auto last = static_cast<std::int64_t>(graph.steps.size()) - 1;
-        const auto from = static_cast<int>(draw.chance(60) ? last : draw.number(0, last));
-        const Step& earlier = graph.steps[static_cast<std::size_t>(from)];
-        const auto output = static_cast<int>(draw.number(0, std::ssize(earlier.made) - 1));
-        if (earlier.real[static_cast<std::size_t>(output)]) {
-          source = {.step = from,
-                    .output = output,
-                    .common = common_dims(earlier.made[static_cast<std::size_t>(output)], input.shape)};
-        }
-      }
-      step.sources.push_back(source);
-    }
-    // Shapes and types of the results, as a naive loop and one rank have them.
-    std::vector<Dense> zeros;
-    for (const Input& input : step.program.inputs)
-      zeros.push_back(make(input.shape, [](const Index&) { return Scalar(1); }));
-    for (const Dense& result : step.program.naive(zeros)) step.made.push_back(result.shape);
-    step.real.assign(step.made.size(), false);
-    graph.steps.push_back(std::move(step));
-    Step& added = graph.steps.back();
-    World alone(MPI_COMM_SELF, {.mesh = "p:1"});
-    const std::vector<Host> leaves = leaves_of(graph, added, 0);
-    std::vector<Array> xs;
-    for (std::size_t i = 0; i < leaves.size(); ++i)
-      xs.push_back(array_of(alone.engine(), added.program.inputs[i], leaves[i]));
-    const std::vector<Array> ys = added.program.run(alone.engine(), xs);
-    for (std::size_t o = 0; o < ys.size(); ++o) added.real[o] = ys[o].value->type() == ElementType::float64;
-  }
-  return graph;
-}
-
-GraphResults run_graph(World& world, const Graph& graph) {
-  Engine& engine = world.engine();
-  std::vector<std::vector<Array>> results;
-  std::vector<mtf::Ref<mtf::Node>> nodes;
-  Array loss;
-  GraphResults all;
+bool rebuild(Graph& graph) {
   for (std::size_t s = 0; s < graph.steps.size(); ++s) {
-    const Step& step = graph.steps[s];
-    const std::vector<Host> leaves = leaves_of(graph, step, s);
-    std::vector<Array> xs;
+    Step& step = graph.steps[s];
+    if (!build(step, graph.dims)) return false;
+    step.sources.resize(step.program.inputs.size());
     for (std::size_t i = 0; i < step.sources.size(); ++i) {
-      const Input& input = step.program.inputs[i];
-      const Source& source = step.sources[i];
-      if (source.step >= 0) {
-        const Array& from = results[static_cast<std::size_t>(source.step)][static_cast<std::size_t>(source.output)];
-        xs.push_back(adapted(engine, from, source.common, input.shape));
-        continue;
-      }
-      xs.push_back(outstanding_array_of(engine, input, leaves[i], i));
-      if (input.type != ElementType::float64 || !step.program.differentiable) continue;
-      nodes.push_back(mtf::make_node(engine, xs.back().value->placement, &mtf::element_operations<Engine, double>));
-      xs.back().node = nodes.back();
-    }
-    results.push_back(step.program.run(engine, xs));
-    for (std::size_t o = 0; o < results.back().size(); ++o) {
-      const Array& y = results.back()[o];
-      if (!y.node || y.value->type() != ElementType::float64) continue;
-      const Array part = weighted_sum<double>(engine, y, s * 4 + o);
-      const std::array<Array, 2> terms{loss, part};
-      loss = loss.value ? mtf::untyped::map<Engine, double, double>(engine, "add", mtf::functions::Add{}, terms) : part;
+      Source& source = step.sources[i];
+      if (source.step < 0) continue;
+      const Step& earlier = graph.steps[static_cast<std::size_t>(source.step)];
+      const auto output = static_cast<std::size_t>(source.output);
+      if (output >= earlier.types.size() || earlier.types[output] != step.program.inputs[i].type) source = {};
     }
   }
-  const auto read = [&] {
-    std::vector<Host> values;
-    for (const std::vector<Array>& of_step : results) {
-      for (const Array& y : of_step) {
-        mtf::complete(*y.value, "test");
-        values.push_back(elements_of(engine, *y.value));
-      }
-    }
-    return values;
-  };
-  all.values = read();
-  if (loss.node) {
-    for (const auto& gradient : mtf::GradientPass::run(loss.node, nodes, mtf::keep_graph::no, mtf::unused::zeros)) {
-      if (gradient) mtf::complete(*gradient, "test");
-      all.gradients.push_back(gradient ? elements_of(engine, *gradient) : Host{});
-    }
-  }
-  const std::vector<Host> again = read();
-  const auto same = [](double a, double b) { return a == b || (a != a && b != b); };
-  for (std::size_t i = 0; i < again.size(); ++i)
-    all.kept = all.kept && std::ranges::equal(all.values[i], again[i], same);
-  return all;
+  return true;
 }
 
-namespace {
-
-bool is_legal(const World& world, const Graph& graph) {
+bool is_legal(const Graph& graph) {
+  const mtf::DryRun<mtf::dynamic_mesh, mtf::dynamic_layout> dry(
+      mtf::WorldOptions{.mesh = graph.mesh_text(), .layout = graph.layout(), .unused_rules = mtf::UnusedRules::ignore});
   bool legal = true;
-  for (const Step& step : graph.steps) {
-    for (const Input& input : step.program.inputs) legal = legal && support::legal(world, input.shape);
-    for (const ShapeValue& dims : step.program.unions) legal = legal && support::legal(world, dims);
-    for (const ShapeValue& dims : step.made) legal = legal && support::legal(world, dims);
-    legal = legal && (!step.program.legal || step.program.legal(world.engine().rules));
-  }
+  for_each_shape(graph, [&](const ShapeValue& dims) { legal = legal && mtf::check(dry.rules(), dims, false).empty(); });
+  for (const Step& step : graph.steps) legal = legal && (!step.program.legal || step.program.legal(dry.rules()));
   return legal;
 }
 
-}  // namespace
-
-std::string fault_of(const Graph& graph) {
-  std::string fault;
-  const auto blame = [&](const std::string& what) { fault = fault.empty() ? what : fault; };
-  World world(MPI_COMM_WORLD, {.mesh = graph.mesh, .layout = graph.layout(), .unused_rules = mtf::UnusedRules::ignore});
-  World alone(MPI_COMM_SELF, {.mesh = "p:1"});
-  const bool legal = is_legal(world, graph);
-  try {
-    const GraphResults results = run_graph(world, graph);
-    if (!legal) blame("an illegal layout was not refused");
-    const GraphResults expected = run_graph(alone, graph);
-    if (!results.kept || !expected.kept) blame("a result changed after it was made");
-    for (std::size_t i = 0; i < expected.values.size(); ++i) {
-      const double near = 1e-9 * (1 + largest(expected.values[i]));
-      if (!agree(results.values[i], expected.values[i], [&](std::size_t) { return near; }))
-        blame(fmt::format("result {} differs from one rank's by {}", i,
-                          support::difference(results.values[i], expected.values[i])));
+std::vector<Host> leaves_of(const Graph& graph, const Step& step) {
+  std::vector<Host> leaves;
+  for (std::size_t i = 0; i < step.program.inputs.size(); ++i) {
+    Draw draw(step.seed * 31 + i);
+    Input input = step.program.inputs[i];
+    if (graph.whole && is_floating(input.type)) {
+      input.content = Content::integers;
+      input.low = -2;
+      input.high = 2;
     }
-    if (results.gradients.size() != expected.gradients.size()) blame("other leaves have gradients");
-    for (std::size_t i = 0; i < expected.gradients.size() && fault.empty(); ++i) {
-      const double near = 1e-8 * (1 + largest(expected.gradients[i]));
-      if (!agree(results.gradients[i], expected.gradients[i], [&](std::size_t) { return near; }))
-        blame(fmt::format("gradient {} differs from one rank's by {}", i,
-                          support::difference(results.gradients[i], expected.gradients[i])));
-    }
-    // The same bits on every rank.
-    std::uint64_t hash = mtf::hash_text({});
-    for (const std::vector<Host>* lists : {&results.values, &results.gradients}) {
-      for (const Host& x : *lists)
-        hash = mtf::hash_text({reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)}, hash);
-    }
-    if (!mtf::detail::is_same_everywhere(hash, world.engine().communicators().world())) blame("replicas differ");
-  } catch (const mtf::plan_error& error) {
-    if (legal) blame(fmt::format("refused: {}", error.what()));
+    leaves.push_back(draw_elements(draw, input));
   }
-  if (!world.verify_replicas()) blame("the sequence of collectives differs between ranks");
-  // One answer for all: the first rank's that found a fault.
-  int rank = fault.empty() ? support::ranks() : support::rank_of_process();
-  MPI_Allreduce(MPI_IN_PLACE, &rank, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (rank == support::ranks()) return {};
-  std::string text(400, ' ');
-  std::copy_n(fault.begin(), std::min(fault.size(), text.size()), text.begin());
-  MPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, rank, MPI_COMM_WORLD);
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text.empty() ? "a fault without words" : text;
+  return leaves;
+}
+
+Graph draw_graph(std::uint64_t number, const std::vector<Kind>& kinds) {
+  Draw draw(0x67726170 + number);
+  Graph graph;
+  graph.number = number;
+  graph.mesh = draw_mesh(draw);
+  graph.whole = draw.chance(40);
+  for (const std::string_view name : names)
+    graph.dims.push_back({Name(name), draw.chance(70) ? draw.of<std::int64_t>({2, 4, 8, 8}) : draw.number(1, 5)});
+  const auto wanted = static_cast<std::size_t>(draw.number(1, 12));
+  // Most operations are of one element type, so that they follow one another.
+  const auto main = draw.of({ElementType::float64, ElementType::float64, ElementType::float64, ElementType::float32,
+                             ElementType::bfloat16, ElementType::int32});
+  while (graph.steps.size() < wanted) {
+    Step step;
+    step.kind = &kinds[static_cast<std::size_t>(draw.number(0, std::ssize(kinds) - 1))];
+    step.seed = static_cast<std::uint64_t>(draw.number(0, 1LL << 40));
+    step.watched = draw.chance(80);
+    step.in_loss = draw.chance(40) || graph.steps.size() + 1 == wanted;
+    if (!build(step, graph.dims)) continue;
+    const bool fits = std::ranges::any_of(step.program.inputs, [=](const Input& input) { return input.type == main; });
+    if (!fits && !draw.chance(20)) continue;
+    for (const Input& input : step.program.inputs) step.sources.push_back(draw_source(draw, graph, input));
+    graph.steps.push_back(std::move(step));
+  }
+  // A rule for most dims; rules are taken away until all is legal, or in a few cases not.
+  std::vector<std::string> found;
+  for_each_shape(graph, [&](const ShapeValue& shape) {
+    for (const DimValue& dim : shape) {
+      const std::string name(dim.name.text);
+      if (std::ranges::find(found, name) == found.end()) found.push_back(name);
+    }
+  });
+  for (const std::string& name : found) {
+    const Rule rule = draw_rule(draw, graph, name);
+    if (!rule.axes.empty()) graph.rules.push_back(rule);
+  }
+  if (draw.chance(35)) {
+    const auto axis = static_cast<std::size_t>(draw.number(0, std::ssize(graph.mesh) - 1));
+    graph.rules.push_back({std::string(outstanding), {graph.mesh[axis].first}});
+  }
+  const bool any = draw.chance(5);
+  while (!any && !is_legal(graph)) graph.rules.erase(graph.rules.begin() + draw.number(0, std::ssize(graph.rules) - 1));
+  return graph;
 }
 
 }  // namespace property

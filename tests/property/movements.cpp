@@ -74,7 +74,7 @@ Program draw_reshape(Draw& draw, const ShapeValue& dims) {
       return sent;
     };
     p.unions = {to};
-    p.run = [to](Engine&, const std::vector<Array>& xs) {
+    p.run = [to]<class E>(E&, const std::vector<Array>& xs) {
       return std::vector<Array>{mtf::untyped::reshape(xs[0], to, "reshape")};
     };
     p.naive = [to](const std::vector<Dense>& xs) { return std::vector<Dense>{{to, xs[0].elements}}; };
@@ -90,8 +90,8 @@ Program draw_shift(Draw& draw, const ShapeValue& dims) {
     const std::int64_t by = draw.number(-extent - 1, extent + 1);
     const bool wrap = draw.chance(50);
     p.text += fmt::format(" by {}, wrap {}", by, wrap);
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::shift<Engine, T>(e, xs[0], Name(d), by, {.wrap = wrap})};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::shift<E, T>(e, xs[0], Name(d), by, {.wrap = wrap})};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
@@ -119,8 +119,8 @@ Program shifting_by(Draw& draw, const ShapeValue& dims) {
   };
   p.inputs.push_back(
       {some_of(draw, without(p.inputs[0].shape, d), 60), type_of<Offset>, Content::integers, -extent - 1, extent + 1});
-  p.run = [=](Engine& e, const std::vector<Array>& xs) {
-    return std::vector<Array>{mtf::untyped::dynamic_shift<Engine, T, Offset>(e, xs[0], xs[1], Name(d), {.wrap = wrap})};
+  p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::dynamic_shift<E, T, Offset>(e, xs[0], xs[1], Name(d), {.wrap = wrap})};
   };
   p.naive = [=](const std::vector<Dense>& xs) {
     return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
@@ -141,8 +141,8 @@ Program draw_reverse(Draw& draw, const ShapeValue& dims) {
     std::string_view d;
     std::int64_t extent = 0;
     Program p = along<T>(draw, dims, "reverse", d, extent);
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::reverse<Engine, T>(e, xs[0], Name(d))};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::reverse<E, T>(e, xs[0], Name(d))};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) { return xs[0](i.with(d, extent - 1 - i[d])); })};
@@ -162,8 +162,8 @@ Program draw_slice(Draw& draw, const ShapeValue& dims) {
     p.text += fmt::format(" from {} by {}, {} of them", begin, stride, to.extent);
     p.unions = {replaced(p.inputs[0].shape, d, to)};
     p.sends_back = [to](const Slices& s) { return Collectives{s.exchange(to.name.text)}; };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::slice<Engine, T>(e, xs[0], Name(d), begin, stride, to)};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::slice<E, T>(e, xs[0], Name(d), begin, stride, to)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(replaced(xs[0].shape, d, to),
@@ -184,8 +184,8 @@ Program draw_pad(Draw& draw, const ShapeValue& dims) {
     p.text += fmt::format(" with {} and {}", before, after);
     p.unions = {replaced(p.inputs[0].shape, d, to)};
     p.sends_back = [to](const Slices& s) { return Collectives{s.exchange(to.name.text)}; };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::pad<Engine, T>(e, xs[0], Name(d), before, after, to)};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::pad<E, T>(e, xs[0], Name(d), before, after, to)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(replaced(xs[0].shape, d, to), [&](const Index& i) {
@@ -216,8 +216,8 @@ Program draw_split(Draw& draw, const ShapeValue& dims) {
       for (const DimValue& part : parts) to_dims.push_back(part);
       return Collectives{s.exchange(to_dims)};
     };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      const auto results = mtf::untyped::split<Engine, T>(e, xs[0], Name(d), parts);
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      const auto results = mtf::untyped::split<E, T>(e, xs[0], Name(d), parts);
       std::vector<Array> arrays;
       for (std::size_t i = 0; i < results.size(); ++i) arrays.push_back(results[i]);
       return arrays;
@@ -243,8 +243,8 @@ Program draw_unstack(Draw& draw, const ShapeValue& dims) {
     Program p = along<T>(draw, dims, "unstack", d, extent);
     p.moves = true;
     p.sends_back = nullptr;  // every rank has every part
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      const auto results = mtf::untyped::unstack<Engine, T>(e, xs[0], Name(d));
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      const auto results = mtf::untyped::unstack<E, T>(e, xs[0], Name(d));
       std::vector<Array> arrays;
       for (std::size_t i = 0; i < results.size(); ++i) arrays.push_back(results[i]);
       return arrays;
@@ -285,8 +285,8 @@ Program draw_concat(Draw& draw, const ShapeValue& dims) {
       return Collectives{s.exchange(from_dims)};
     };
     p.sends_back = [](const Slices& s) { return Collectives{s.exchange("n")}; };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::concat<Engine, T>(e, "concat", xs, from, to, out)};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::concat<E, T>(e, "concat", xs, from, to, out)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(out, [&](const Index& i) {
@@ -313,9 +313,9 @@ Program draw_stack(Draw& draw, const ShapeValue& dims) {
     p.text = fmt::format("stack of {}", to.extent);
     p.unions = {out};
     p.sends_back = [](const Slices& s) { return Collectives{s.exchange("n")}; };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
       const std::vector<Name> none(xs.size());
-      return std::vector<Array>{mtf::untyped::concat<Engine, T>(e, "stack", xs, none, to, out)};
+      return std::vector<Array>{mtf::untyped::concat<E, T>(e, "stack", xs, none, to, out)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(out, [&](const Index& i) { return xs[static_cast<std::size_t>(i["n"])](i); })};
@@ -347,9 +347,9 @@ Program draw_halo(Draw& draw, const ShapeValue& dims) {
     p.legal = [=](const mtf::PlacementRules& rules) {
       return rules.axes_of(Name(size)).empty() && rules.axes_of(to.name).empty();
     };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::halo_exchange<Engine, T>(e, "halo_exchange", xs[0], Name(blocks),
-                                                                       Name(size), left, right, {.wrap = wrap}, to)};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::halo_exchange<E, T>(e, "halo_exchange", xs[0], Name(blocks), Name(size),
+                                                                  left, right, {.wrap = wrap}, to)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(replaced(x, size, to), [&](const Index& i) {

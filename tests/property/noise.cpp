@@ -32,11 +32,12 @@ Program draw_random(Draw& draw, const ShapeValue& dims) {
         draw.of({mtf::Distribution::uniform, mtf::Distribution::normal, mtf::Distribution::truncated_normal});
     const mtf::Key key = mtf::seed{static_cast<std::uint64_t>(draw.number(0, 1000))} / "case";
     p.kind = "random";
+    p.exactness = Exactness::rounded;
     p.text = "random numbers for " + mtf::describe(shape);
     p.unions = {shape};
-    p.run = [=](Engine& e, const std::vector<Array>&) {
+    p.run = [=]<class E>(E& e, const std::vector<Array>&) {
       mtf::require_legal(e, "random", shape);
-      return std::vector<Array>{Array{mtf::untyped::random<Engine, T>(e, e.place(shape), key, distribution, 0, 1), {}}};
+      return std::vector<Array>{Array{mtf::untyped::random<E, T>(e, e.place(shape), key, distribution, 0, 1), {}}};
     };
     p.naive = [=](const std::vector<Dense>&) {
       return std::vector<Dense>{
@@ -55,10 +56,11 @@ Program draw_dropout(Draw& draw, const ShapeValue& dims) {
     const mtf::Key key = mtf::seed{static_cast<std::uint64_t>(draw.number(0, 1000))} / "dropout";
     p.inputs = {{x, type_of<T>}};
     p.kind = "dropout";
+    p.exactness = Exactness::rounded;
     p.text = fmt::format("dropout of {} with noise over {}", rate, mtf::describe(noise));
     p.roundings = 3;  // 1 / (1 - rate) is rounded besides
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::dropout<Engine, T>(e, xs[0], rate, key, noise)};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::dropout<E, T>(e, xs[0], rate, key, noise)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(x, [&](const Index& i) {
@@ -85,8 +87,8 @@ Program draw_sample(Draw& draw, const ShapeValue& dims) {
       const Sent row = s.sum(x, without(x, d));
       return Collectives{row, row};
     };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::sample_with_temperature<Engine, T>(e, xs[0], Name(d), temperature, key)};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::sample_with_temperature<E, T>(e, xs[0], Name(d), temperature, key)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(without(x, d), [&](const Index& row) {

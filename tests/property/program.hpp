@@ -261,12 +261,34 @@ class Slices {
   mtf::PlacementRules rules_;
 };
 
+/// An operation on arrays: of a world, or of a dry run.
+class Runs {
+ public:
+  using Arrays = std::vector<Array>;
+  Runs() = default;
+  template <class F>
+  Runs(const F& f) : world_(f), dry_(f) {}
+  Arrays operator()(Engine& engine, const Arrays& xs) const { return world_(engine, xs); }
+  Arrays operator()(mtf::DryEngine& engine, const Arrays& xs) const { return dry_(engine, xs); }
+
+ private:
+  std::function<Arrays(Engine&, const Arrays&)> world_;
+  std::function<Arrays(mtf::DryEngine&, const Arrays&)> dry_;
+};
+
+/// How near results are to those of one rank, in a graph.
+enum class Exactness {
+  rounded,  ///< sums and functions, whose roundings differ with the layout
+  sums,     ///< the same for whole numbers, as long as the sums have bits enough
+  same,     ///< elements of the inputs, or one rounding of them: the same for the same inputs
+};
+
 /// One drawn operation: on arrays of a world, and naively on dense ones.
 struct Program {
   std::string kind;  ///< what must occur among the cases that ran
   std::string text;
   std::vector<Input> inputs;
-  std::function<std::vector<Array>(Engine&, const std::vector<Array>&)> run;
+  Runs run;
   std::function<std::vector<Dense>(const std::vector<Dense>&)> naive;
   std::vector<ShapeValue> unions;  ///< lists of dims that must be legal together, beside each input alone
   std::function<bool(const mtf::PlacementRules&)> legal;  ///< what must hold besides, if anything
@@ -276,6 +298,7 @@ struct Program {
   int roundings = 2;           ///< to the element type: of each rank's part of a pending sum, and of the result
   bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients
   bool moves = false;          ///< results are elements of the inputs, or 0, and no rank receives what it does not lack
+  Exactness exactness = Exactness::same;
 };
 
 using DrawProgram = Program (*)(Draw&, const ShapeValue& dims);

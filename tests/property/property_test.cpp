@@ -339,7 +339,7 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
   const std::vector<Kind> kinds = all_kinds();
   const std::uint64_t cases = from_environment("MTF_PROPERTY_CASES", 1000);
   const std::uint64_t single = from_environment("MTF_PROPERTY_CASE", ~std::uint64_t{0});
-  const std::uint64_t start = single != ~std::uint64_t{0} ? single : from_environment("MTF_PROPERTY_START", 0);
+  const std::uint64_t start = single != ~std::uint64_t{0} ? single : first_number();
   World alone(MPI_COMM_SELF, {.mesh = "p:1"});
   std::map<std::string, int> ran;
   int refused = 0;

@@ -10,14 +10,18 @@ Program draw_reduce_sum(Draw& draw, const ShapeValue& dims) {
     Program p;
     const ShapeValue x = draw_shape(draw, dims);
     const ShapeValue kept = shuffled(draw, some_of(draw, x, 50));
-    const double factor = mtf::floating<T> && draw.chance(50) ? 0.5 : 1;
+    const double factor = !mtf::floating<T> || draw.chance(50) ? 1
+                          : draw.chance(50)
+                              ? 0.5
+                              : static_cast<double>(mtf::size_of(kept)) / static_cast<double>(mtf::size_of(x));
     p.inputs = {{x, type_of<T>}};
     p.kind = "reduce_sum";
-    p.text = "reduce_sum to " + mtf::describe(kept);
+    p.exactness = factor == 1 || factor == 0.5 ? Exactness::sums : Exactness::rounded;
+    p.text = fmt::format("reduce_sum to {} times {}", mtf::describe(kept), factor);
     p.terms = mtf::size_of(x);
     p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
-    p.run = [kept, factor](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::reduce_sum<Engine, T>(e, xs[0], kept, factor, "reduce_sum")};
+    p.run = [kept, factor]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::reduce_sum<E, T>(e, xs[0], kept, factor, "reduce_sum")};
     };
     p.naive = [kept, factor](const std::vector<Dense>& xs) {
       return std::vector<Dense>{sum(kept, xs[0].shape, [&](const Index& i) { return Scalar(factor) * xs[0](i); })};
@@ -36,8 +40,8 @@ Program draw_reduce_extreme(Draw& draw, const ShapeValue& dims) {
     p.kind = "reduce_max, reduce_min";
     p.text = (largest ? "reduce_max to " : "reduce_min to ") + mtf::describe(kept);
     p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
-    p.run = [kept, largest](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::reduce_extreme<Engine, T>(
+    p.run = [kept, largest]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::reduce_extreme<E, T>(
           e, xs[0], kept, largest ? mtf::Combine::max : mtf::Combine::min, "reduce_extreme")};
     };
     p.naive = [kept, largest](const std::vector<Dense>& xs) {
@@ -56,11 +60,11 @@ Program draw_reduce_logical(Draw& draw, const ShapeValue& dims) {
   p.kind = "reduce_all, reduce_any";
   p.text = (all ? "reduce_all to " : "reduce_any to ") + mtf::describe(kept);
   p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
-  p.run = [kept, all](Engine& e, const std::vector<Array>& xs) {
+  p.run = [kept, all]<class E>(E& e, const std::vector<Array>& xs) {
     mtf::require_legal(e, "reduce_logical", kept);
     const auto combine = all ? mtf::Combine::logical_and : mtf::Combine::logical_or;
     return std::vector<Array>{
-        Array{mtf::untyped::extreme<Engine, bool>(e, xs[0].value, e.place(kept), combine, "reduce_logical"), {}}};
+        Array{mtf::untyped::extreme<E, bool>(e, xs[0].value, e.place(kept), combine, "reduce_logical"), {}}};
   };
   p.naive = [kept, all](const std::vector<Dense>& xs) { return std::vector<Dense>{extreme(kept, xs[0], !all)}; };
   return p;
@@ -79,8 +83,8 @@ Program draw_broadcast(Draw& draw, const ShapeValue& dims) {
     p.unions = {to};
     p.terms = mtf::size_of(to);
     p.sends_back = [=](const Slices& s) { return Collectives{s.sum(to, x)}; };
-    p.run = [to](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::broadcast<Engine, T>(e, xs[0], to)};
+    p.run = [to]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::broadcast<E, T>(e, xs[0], to)};
     };
     p.naive = [to](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(to, [&](const Index& i) { return xs[0](i); })};
@@ -104,15 +108,16 @@ Program draw_softmax(Draw& draw, const ShapeValue& dims) {
     const bool with_extra = draw.chance(40);
     p.inputs = {{x, type_of<T>}};
     p.kind = "softmax";
+    p.exactness = Exactness::rounded;
     p.text = fmt::format("softmax {} along {}{}", static_cast<int>(kind), d, with_extra ? " with an extra logit" : "");
     p.terms = mtf::size_of(x);
     const auto row = [=](const Slices& s) { return s.sum(x, without(x, d)); };
     p.sends = [=](const Slices& s) { return Collectives{row(s), row(s)}; };  // the largest, the sum
     if (kind != SoftmaxKind::logsumexp) p.sends_back = [=](const Slices& s) { return Collectives{row(s)}; };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
       mtf::Ref<mtf::Value> extra;
-      if (with_extra) extra = mtf::detail::Elements<Engine, T>::filled(e, e.place({}), T(0.5));
-      return std::vector<Array>{mtf::untyped::softmax<Engine, T>(e, xs[0], Name(d), kind, "softmax", extra)};
+      if (with_extra) extra = mtf::detail::Elements<E, T>::filled(e, e.place({}), T(0.5));
+      return std::vector<Array>{mtf::untyped::softmax<E, T>(e, xs[0], Name(d), kind, "softmax", extra)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       Dense sums = sums_of_exponentials(xs[0], d);
@@ -140,6 +145,7 @@ Program loss(Draw& draw, const ShapeValue& dims) {
   // Some targets lie outside: they have no class.
   p.inputs = {{x, type_of<T>}, {shuffled(draw, without(x, d)), type_of<Id>, Content::integers, -1, extent}};
   p.kind = "cross_entropy";
+  p.exactness = Exactness::rounded;
   p.text = fmt::format("cross_entropy over {}", d);
   p.terms = mtf::size_of(x);
   p.sends = [=](const Slices& s) {  // the largest, the sum, the target's logit
@@ -148,8 +154,8 @@ Program loss(Draw& draw, const ShapeValue& dims) {
     if (options.label_smoothing > 0) facts.count *= 3;  // with the other classes and their number
     return Collectives{row, row, facts};
   };
-  p.run = [=](Engine& e, const std::vector<Array>& xs) {
-    return std::vector<Array>{mtf::untyped::cross_entropy<Engine, T, Id>(e, xs[0], xs[1], Name(d), options)};
+  p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::cross_entropy<E, T, Id>(e, xs[0], xs[1], Name(d), options)};
   };
   p.naive = [=](const std::vector<Dense>& xs) {
     const Dense sums = sums_of_exponentials(xs[0], d);
@@ -181,6 +187,7 @@ Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
     const mtf::CumsumOptions options{.exclusive = draw.chance(50), .reverse = draw.chance(50)};
     p.inputs = {{x, type_of<T>}};
     p.kind = "cumsum";
+    p.exactness = Exactness::sums;
     p.text = fmt::format("cumsum along {}, exclusive {}, reverse {}", d, options.exclusive, options.reverse);
     p.terms = extent_of(x, d);
     p.sends = p.sends_back = [=](const Slices& s) {  // the totals of the ranks
@@ -188,8 +195,8 @@ Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
       return Collectives{
           {.kind = mtf::Collective::all_gather, .axes = over, .count = s.local(without(x, d)) * s.parts(over)}};
     };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::cumsum<Engine, T>(e, xs[0], Name(d), options)};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::cumsum<E, T>(e, xs[0], Name(d), options)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {

@@ -71,8 +71,8 @@ Program draw_top_k(Draw& draw, const ShapeValue& dims) {
     p.sends_back = [=](const Slices& s) {
       return Collectives{s.reduction(s.axes("k"), x)};
     };  // each rank has placed its part of k
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return both(mtf::untyped::top_k<Engine, T>(e, xs[0], Name(d), k));
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return both(mtf::untyped::top_k<E, T>(e, xs[0], Name(d), k));
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       ShapeValue shape = without(xs[0].shape, d);
@@ -98,8 +98,8 @@ Program draw_sort(Draw& draw, const ShapeValue& dims) {
     };
     p.sends = [=](const Slices& s) { return sends(s, 3); };
     p.sends_back = [=](const Slices& s) { return sends(s, 2); };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return both(mtf::untyped::sort<Engine, T>(e, xs[0], Name(d), direction));
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return both(mtf::untyped::sort<E, T>(e, xs[0], Name(d), direction));
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return selected(xs[0], d, xs[0].shape, d, direction == mtf::order::descending, 0);
@@ -118,8 +118,8 @@ Program draw_arg_extreme(Draw& draw, const ShapeValue& dims) {
       const Sent row = s.sum(x, without(x, d));
       return Collectives{row, row};
     };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::arg_extreme<Engine, T>(
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::arg_extreme<E, T>(
           e, xs[0], Name(d), largest ? mtf::Combine::max : mtf::Combine::min, "arg_extreme")};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
@@ -137,8 +137,8 @@ Program draw_nth_element(Draw& draw, const ShapeValue& dims) {
     const bool largest = draw.chance(50);
     p.text += fmt::format(", n {}, largest {}", n, largest);
     p.sends = [d, n, x = p.inputs[0].shape](const Slices& s) { return search(s, x, d, n + 1); };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::nth_element<Engine, T>(e, xs[0], Name(d), n, largest, "nth_element")};
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+      return std::vector<Array>{mtf::untyped::nth_element<E, T>(e, xs[0], Name(d), n, largest, "nth_element")};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, n)[0]};
@@ -165,8 +165,8 @@ Program looking_up(Draw& draw, const ShapeValue& dims) {
   const ShapeValue out = mtf::unite(ids, without(table, d));
   p.sends = [=](const Slices& s) { return Collectives{s.reduction(s.axes(d), out)}; };
   p.sends_back = [=](const Slices& s) { return Collectives{s.sum(out, table)}; };
-  p.run = [=](Engine& e, const std::vector<Array>& xs) {
-    return std::vector<Array>{mtf::untyped::gather<Engine, T, Id>(e, xs[0], xs[1], Name(d))};
+  p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::gather<E, T, Id>(e, xs[0], xs[1], Name(d))};
   };
   p.naive = [=](const std::vector<Dense>& xs) {
     return std::vector<Dense>{make(mtf::unite(ids, without(table, d)), [&](const Index& i) {
@@ -195,9 +195,8 @@ Program hot(Draw& draw, const ShapeValue& dims) {
   ShapeValue out = ids;
   out.push_back(to);
   p.unions = {out};
-  p.run = [=](Engine& e, const std::vector<Array>& xs) {
-    return std::vector<Array>{
-        mtf::untyped::one_hot<Engine, T, Id>(e, xs[0], to, static_cast<T>(on), static_cast<T>(off))};
+  p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::one_hot<E, T, Id>(e, xs[0], to, static_cast<T>(on), static_cast<T>(off))};
   };
   p.naive = [=](const std::vector<Dense>& xs) {
     return std::vector<Dense>{

@@ -104,6 +104,7 @@ Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
     }
     p.inputs = {{x, type_of<T>, Content::normal, -3, 3}, {filter, type_of<T>, Content::normal, -3, 3}};
     p.kind = transposed ? "transposed_convolution" : "convolution";
+    p.exactness = Exactness::sums;
     p.text = p.kind + " of";
     for (const Sliding& s : spatial)
       p.text += fmt::format(" {} (window {}, stride {}, dilation {})", s.input, s.size, s.stride, s.dilation);
@@ -120,11 +121,11 @@ Program draw_convolution(Draw& draw, const ShapeValue& dims, bool transposed) {
       return mtf::detail::check_windows(rules, all, list_of(spatial, true)).empty() &&
              mtf::check(rules, out, true).empty();
     };
-    p.run = [=](Engine& e, const std::vector<Array>& xs) {
+    p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
       const mtf::ConvolutionOptions options{each(spatial, &Sliding::stride), each(spatial, &Sliding::dilation),
                                             padding};
       return std::vector<Array>{
-          mtf::untyped::convolution<Engine, T>(e, xs[0], xs[1], list_of(spatial, true), options, transposed)};
+          mtf::untyped::convolution<E, T>(e, xs[0], xs[1], list_of(spatial, true), options, transposed)};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
       // The big side is what windows slide over, the small one has a place for each window.
@@ -177,6 +178,7 @@ Program pooling(Draw& draw, const ShapeValue& dims, bool average) {
   }
   p.inputs = {{x, type_of<T>, !average && draw.chance(50) ? Content::integers : Content::normal}};
   p.kind = average ? "average_pool" : "max_pool";
+  p.exactness = average ? Exactness::rounded : Exactness::same;
   p.text = p.kind + " of";
   for (const Sliding& s : spatial) p.text += fmt::format(" {} (window {}, stride {})", s.input, s.size, s.stride);
   p.terms = area;
@@ -187,9 +189,9 @@ Program pooling(Draw& draw, const ShapeValue& dims, bool average) {
     return mtf::detail::check_windows(rules, all, list_of(spatial, false)).empty() &&
            mtf::check(rules, out, true).empty();
   };
-  p.run = [=](Engine& e, const std::vector<Array>& xs) {
+  p.run = [=]<class E>(E& e, const std::vector<Array>& xs) {
     const mtf::PoolOptions options{each(spatial, &Sliding::size), each(spatial, &Sliding::stride)};
-    return std::vector<Array>{mtf::untyped::pool<Engine, T>(e, xs[0], list_of(spatial, false), options, average)};
+    return std::vector<Array>{mtf::untyped::pool<E, T>(e, xs[0], list_of(spatial, false), options, average)};
   };
   p.naive = [=](const std::vector<Dense>& xs) {
     // Every window as dims of their own, then a reduction over them.
