@@ -202,7 +202,7 @@ class ColumnSums {
   }
 
   LongSums<C, Width> sums_;
-  const T* rows_[static_cast<unsigned>(tree_terms)];
+  const T* rows_[static_cast<unsigned>(tree_terms)] = {};
   std::int64_t count_;
   std::int64_t stride_;
   std::int64_t since_ = 0;
