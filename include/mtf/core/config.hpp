@@ -33,10 +33,12 @@
 #define MTF_NOINLINE [[gnu::noinline]]
 #define MTF_COLD [[gnu::cold, gnu::noinline]]
 #define MTF_RARE [[gnu::cold]]  // on a declaration that a definition follows
+#define MTF_ALWAYS_INLINE [[gnu::always_inline]]  // in inner loops, which vectorise without calls only
 #else
 #define MTF_NOINLINE
 #define MTF_COLD
 #define MTF_RARE
+#define MTF_ALWAYS_INLINE
 #endif
 
 // On the declaration of a function that is no template and never part of a constant expression: it is defined inline in

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include <mtf/kernels/launch.hpp>
-#include <mtf/kernels/sum.hpp>
+#include <mtf/kernels/run_sum.hpp>
 #include <mtf/plan/cross_entropy.hpp>
 
 namespace mtf {
@@ -27,44 +27,45 @@ struct TargetLogitKernel {
 
   MTF_FUNCTION void operator()(std::int64_t block) const {
     std::int64_t offset[4];
-    outer.offsets(block / outer.inner, offset);
-    for (int o = 0; o < 4; ++o) offset[o] += block % outer.inner * outer.inner_strides[o];
+    const std::int64_t around = block < outer.inner ? 0 : block / outer.inner;  // divisions are slow
+    outer.offsets(around, offset);
+    for (int o = 0; o < 4; ++o) offset[o] += (block - around * outer.inner) * outer.inner_strides[o];
     const auto target = static_cast<std::int64_t>(targets[offset[3]]);
     const bool is_here = target >= plan.begin && target < plan.begin + plan.length;
     const T* row = logits + offset[1];
     const T m = largest[offset[2]];
     out[offset[0]] = is_here ? below(row[(target - plan.begin) * plan.stride], m) : T(0);
-    if (plan.smoothing == 0) return;
-    // Several sums at a time do not wait for each other.
-    Sums<T, lanes> sums;
-    T counts[static_cast<unsigned>(lanes)]{};
-    for (int l = 0; l < lanes; ++l) sums.set(l, T(0));
-    const std::int64_t whole = plan.length / lanes * lanes;
-    for (std::int64_t v = 0; v < whole; v += lanes) {
-      for (int l = 0; l < lanes; ++l) count(row[(v + l) * plan.stride], m, sums, counts, l);
-    }
-    for (std::int64_t v = whole; v < plan.length; ++v)
-      count(row[v * plan.stride], m, sums, counts, static_cast<int>(v - whole));
-    for (int half = lanes / 2; half > 0; half /= 2) {
-      for (int l = 0; l < half; ++l) {
-        sums.join(l, sums, l + half);
-        counts[l] += counts[l + half];
-      }
-    }
-    out[offset[0] + plan.rows] = sums.result(0);
-    out[offset[0] + 2 * plan.rows] = counts[0];
+    if (plan.smoothing != 0) smooth(row, m, out + offset[0]);
   }
 
  private:
-  static constexpr int lanes = 16;
+  /// How far a class is below the largest; 0 if it is off, chosen without a branch.
+  struct BelowUnlessOff {
+    T largest;
+    MTF_ALWAYS_INLINE MTF_FUNCTION T operator()(T logit) const {
+      const T difference = logit - largest;
+      return is_off(logit) | (logit == largest) ? T(0) : difference;
+    }
+  };
+  MTF_ALWAYS_INLINE MTF_FUNCTION static bool is_off(T logit) { return logit < std::numeric_limits<T>::lowest(); }
 
-  /// Adds a class, unless it is off, chosen without a branch.
-  MTF_FUNCTION static void count(T logit, T m, Sums<T, lanes>& sums, T* counts, int lane) {
-    const T difference = logit - m;
-    const T distance = logit == m ? T(0) : difference;
-    const bool is_off = logit < std::numeric_limits<T>::lowest();
-    sums.add(lane, is_off ? T(0) : distance);
-    counts[lane] += is_off ? T(0) : T(1);
+  /// The sum over the classes that are not off, and their number.
+  MTF_FUNCTION void smooth(const T* row, T m, T* to) const {
+    RunSum<T, BelowUnlessOff> sum(BelowUnlessOff{m});
+    sum.add(row, plan.length, plan.stride);
+    std::int64_t off = 0;
+    std::int64_t v = 0;
+    if (plan.stride == 1) {
+      constexpr int width = 64;
+      for (; v + width <= plan.length; v += width) {
+        int here = 0;
+        for (int i = 0; i < width; ++i) here += is_off(row[v + i]) ? 1 : 0;
+        off += here;
+      }
+    }
+    for (; v < plan.length; ++v) off += is_off(row[v * plan.stride]) ? 1 : 0;
+    to[plan.rows] = sum.result();
+    to[2 * plan.rows] = static_cast<T>(plan.length - off);
   }
 };
 template <class Space, class T, class Id>

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include <mtf/kernels/column_sums.hpp>
 #include <mtf/kernels/elementwise.hpp>
-#include <mtf/kernels/sum.hpp>
 #include <mtf/plan/gather.hpp>
 
 namespace mtf {
@@ -63,91 +63,167 @@ struct ScatterAddKernel {
     }
   }
 };
+/// Rows of one id.
+struct EqualIds {
+  std::int64_t to;     ///< in the table
+  std::int64_t begin;  ///< of their offsets
+};
+
 /// One row of the table and a range of its columns, from the rows that have its id.
 template <class T>
 struct SumRowsKernel {
-  std::int64_t row_stride, row_size;  ///< of the table: between the columns of a row; elements until the next such rows
-  std::int64_t columns, element_stride;
+  std::int64_t columns, row_stride, element_stride;  ///< strides between the columns of the table and of the rows
   std::int64_t chunks;
   T* table;
   const T* rows;
-  const std::int64_t* begins;   ///< by row of the table, in `offsets`
-  const std::int64_t* offsets;  ///< of the rows that are added, those of one id in their order
+  const EqualIds* ids;  ///< one more than there are, for the end of the last
+  const std::int64_t* offsets;
   static constexpr int width = 128;
 
   MTF_FUNCTION void operator()(std::int64_t block) const {
-    const std::int64_t row = block / chunks;
-    const std::int64_t begin = block % chunks * width;
+    const std::int64_t number = chunks == 1 ? block : block / chunks;
+    const std::int64_t begin = (block - number * chunks) * width;
     const std::int64_t count = columns - begin < width ? columns - begin : width;
-    T* to = table + row / row_stride * row_size + row % row_stride + begin * row_stride;
-    if (begins[row] == begins[row + 1]) {
-      for (std::int64_t i = 0; i < count; ++i) to[i * row_stride] = T(0);
+    T* to = table + ids[number].to + begin * row_stride;
+    const std::int64_t first = ids[number].begin;
+    const std::int64_t end = ids[number + 1].begin;
+    if (end - first == 1) {
+      const T* from = rows + offsets[first] + begin * element_stride;
+      if (row_stride == 1 && element_stride == 1) {
+        MTF_INDEPENDENT_ITERATIONS
+        for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) to[i * row_stride] = from[i * element_stride];
+      }
       return;
     }
     ColumnSums<T, width> sums(count, element_stride);
-    for (std::int64_t i = begins[row]; i < begins[row + 1]; ++i) sums.add(rows + offsets[i] + begin * element_stride);
+    for (std::int64_t i = first; i < end; ++i) sums.add(rows + offsets[i] + begin * element_stride);
     sums.write(to, row_stride);
   }
 };
 
-/// On the host, with what is kept between calls of one thread: floating-point rows are put in the order of their ids,
-/// so that each row of the table is one sum (see sum.hpp) and no rows wait for each other; single elements are added to
-/// a wider table.
-template <class Space, class T, class Id>
-void scatter_sums(const Space& space, const ScatterAddPlan& plan, const Outer<3>& outer, bool separate, T* table,
-                  const T* rows, const Id* ids) {
-  wait_for(space);  // the ids are read here
-  const auto each = [&](std::int64_t inner, const auto& visit) {
-    for (std::int64_t row = 0; row < outer.size; ++row) {
+/// On the host, with what is kept between calls of one thread: floating-point rows are put together by their ids, so
+/// that each row of the table is one sum (see sum.hpp) and no rows wait for each other; single elements are added to a
+/// wider table. The work beyond zeros for the table grows with the rows alone.
+template <class T, class Id>
+class ScatterSums {
+ public:
+  ScatterSums(const ScatterAddPlan& plan, const Outer<3>& outer, T* table, const T* rows, const Id* ids)
+      : plan_(plan), outer_(outer), table_(table), rows_(rows), ids_(ids) {}
+
+  template <class Space>
+  void of_rows(const Space& space) const {
+    const std::int64_t stride = outer_.inner_strides[1];
+    const std::int64_t size = stride * outer_.inner;
+    // Rows of the table are numbered in the order of their first elements: the number is linear in the indices, too.
+    const auto by_number = [&](std::int64_t at) { return at >= size ? at / size * stride : at; };
+    Outer<3> numbers = outer_;
+    for (int d = 0; d < numbers.dims; ++d) numbers.strides[d][1] = by_number(numbers.strides[d][1]);
+    const std::int64_t id_number = by_number(plan_.stride);
+    static thread_local std::vector<std::int64_t> places_kept, offsets_kept;
+    static thread_local std::vector<EqualIds> equal_kept;
+    const auto table_rows = static_cast<std::size_t>(plan_.table_size / outer_.inner);
+    const auto most = static_cast<std::size_t>(outer_.size);
+    if (places_kept.size() < table_rows) places_kept.resize(table_rows);
+    if (offsets_kept.size() < most) offsets_kept.resize(most);
+    if (equal_kept.size() < most + 1) equal_kept.resize(most + 1);
+    // Nothing throws from here on: the places are 0 again in the end.
+    std::int64_t* const places = places_kept.data();
+    std::int64_t* const offsets = offsets_kept.data();
+    EqualIds* const equal = equal_kept.data();
+    each(numbers, id_number, 1, [places](std::int64_t number, std::int64_t) { --places[number]; });
+    std::int64_t found = 0, begin = 0;
+    each(numbers, id_number, 1, [&](std::int64_t number, std::int64_t from) {
+      std::int64_t& place = places[number];
+      if (place < 0) {  // the first of so many
+        equal[found++] = {number / stride * size + number % stride, begin};
+        begin -= place;
+        place = begin + place;
+      }
+      offsets[place++] = from;
+    });
+    equal[found].begin = begin;
+    each(numbers, id_number, 1, [places](std::int64_t number, std::int64_t) { places[number] = 0; });
+    using Kernel = SumRowsKernel<T>;
+    const std::int64_t chunks = (outer_.inner + Kernel::width - 1) / Kernel::width;
+    for_blocks(space, "mtf::scatter", found * chunks,
+               Kernel{outer_.inner, stride, outer_.inner_strides[0], chunks, table_, rows_, equal, offsets});
+    wait_for(space);  // what it reads is kept for the next call only
+  }
+
+  void of_numbers() const {
+    using Wide = Sums<T, 1>;
+    static thread_local std::vector<Wide> kept;
+    if (kept.size() < static_cast<std::size_t>(plan_.table_size)) {
+      Wide zero;
+      zero.set(0, 0);
+      kept.resize(static_cast<std::size_t>(plan_.table_size), zero);
+    }
+    Wide* const wide = kept.data();
+    T* const table = table_;
+    const T* const rows = rows_;
+    each(outer_, plan_.stride, outer_.inner, [wide, rows](std::int64_t at, std::int64_t from) {
+      wide[at].add(0, static_cast<double>(rows[from]));
+    });
+    if (plan_.table_size <= 16 * outer_.size * outer_.inner) {
+      for (std::int64_t i = 0; i < plan_.table_size; ++i) {
+        table[i] = wide[i].result(0);
+        wide[i].set(0, 0);
+      }
+      return;
+    }
+    each(outer_, plan_.stride, outer_.inner,
+         [wide, table](std::int64_t at, std::int64_t) { table[at] = wide[at].result(0); });
+    each(outer_, plan_.stride, outer_.inner, [wide](std::int64_t at, std::int64_t) { wide[at].set(0, 0); });
+  }
+
+ private:
+  /// visit(place in the table, offset of the row) for `inner` elements of each row whose id is here.
+  template <class Visit>
+  void each(const Outer<3>& outer, std::int64_t id_stride, std::int64_t inner, const Visit& visit) const {
+    const int last = outer.dims - 1;
+    const std::int64_t run = last < 0 ? 1 : outer.extents[last];
+    std::int64_t across[3]{}, along[3];
+    for (int o = 0; o < 3; ++o) {
+      if (last >= 0) across[o] = outer.strides[last][o];
+      along[o] = outer.inner_strides[o];
+    }
+    const std::int64_t begin = plan_.begin, length = plan_.length;
+    const Id* const ids = ids_;
+    for (std::int64_t row = 0; row < outer.size; row += run) {
       std::int64_t offset[3];
       outer.offsets(row, offset);
-      for (std::int64_t i = 0; i < inner; ++i) {
-        const auto id = static_cast<std::int64_t>(ids[offset[2] + i * outer.inner_strides[2]]) - plan.begin;
-        if (id >= 0 && id < plan.length)
-          visit(offset[1] + i * outer.inner_strides[1] + id * plan.stride, offset[0] + i * outer.inner_strides[0]);
+      for (std::int64_t j = 0; j < run; ++j) {
+        const std::int64_t from = offset[0] + j * across[0];
+        const std::int64_t to = offset[1] + j * across[1];
+        const Id* const at = ids + offset[2] + j * across[2];
+        for (std::int64_t i = 0; i < inner; ++i) {
+          const auto id = static_cast<std::int64_t>(at[i * along[2]]) - begin;
+          if (id >= 0 && id < length) visit(to + i * along[1] + id * id_stride, from + i * along[0]);
+        }
       }
     }
-  };
-  if (!separate) {
-    static thread_local std::vector<Sums<T, 1>> wide;
-    Sums<T, 1> zero;
-    zero.set(0, T(0));
-    wide.assign(static_cast<std::size_t>(plan.table_size), zero);
-    each(outer.inner,
-         [&](std::int64_t at, std::int64_t from) { wide[static_cast<std::size_t>(at)].add(0, rows[from]); });
-    for (std::int64_t i = 0; i < plan.table_size; ++i) table[i] = wide[static_cast<std::size_t>(i)].result(0);
-    return;
   }
-  const std::int64_t stride = outer.inner_strides[1];
-  const std::int64_t size = stride * outer.inner;
-  const std::int64_t table_rows = plan.table_size / outer.inner;
-  static thread_local std::vector<std::int64_t> begins, offsets;
-  begins.assign(static_cast<std::size_t>(table_rows) + 2, 0);
-  const auto begin_of = [&](std::int64_t at, std::size_t later) -> std::int64_t& {
-    return begins[static_cast<std::size_t>(at / size * stride + at % stride) + later];
-  };
-  each(1, [&](std::int64_t at, std::int64_t) { ++begin_of(at, 2); });
-  for (std::size_t i = 2; i < begins.size(); ++i) begins[i] += begins[i - 1];
-  offsets.resize(static_cast<std::size_t>(begins.back()));
-  each(1, [&](std::int64_t at, std::int64_t from) {
-    offsets[static_cast<std::size_t>(begin_of(at, 1)++)] = from;  // afterwards the ends of the rows, their next begins
-  });
-  using Kernel = SumRowsKernel<T>;
-  const std::int64_t chunks = (outer.inner + Kernel::width - 1) / Kernel::width;
-  for_blocks(
-      space, "mtf::scatter", table_rows * chunks,
-      Kernel{stride, size, outer.inner, outer.inner_strides[0], chunks, table, rows, begins.data(), offsets.data()});
-  wait_for(space);  // what it reads is kept for the next call only
-}
+
+  const ScatterAddPlan& plan_;
+  const Outer<3>& outer_;
+  T* table_;
+  const T* rows_;
+  const Id* ids_;
+};
 
 template <class Space, class T, class Id>
 void execute(const Space& space, const ScatterAddPlan& plan, T* table, const T* rows, const Id* ids) {
   const Outer<3> outer(plan.loop);
   // Columns that share a place in the table (stride 0, or a shape without a free column) stay in one block.
   const bool separate = outer.inner_strides[1] != 0 && outer.inner_strides[2] == 0;
-  if constexpr (on_host<Space> && std::is_floating_point_v<T>)
-    return scatter_sums(space, plan, outer, separate, table, rows, ids);
   for_blocks(space, "mtf::fill", plan.table_size, FillKernel<T>{table, T(0)});
+  if constexpr (on_host<Space> && std::is_floating_point_v<T>) {
+    wait_for(space);  // the ids are read here
+    const ScatterSums<T, Id> sums(plan, outer, table, rows, ids);
+    return separate ? sums.of_rows(space) : sums.of_numbers();
+  }
   const std::int64_t width = separate ? 64 : outer.inner;
   for_blocks(space, "mtf::scatter", (outer.inner + width - 1) / width,
              ScatterAddKernel<T, Id>{outer, plan, table, rows, ids, width});

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <mtf/core/arithmetic.hpp>
+#include <mtf/kernels/column_sums.hpp>
 #include <mtf/kernels/launch.hpp>
-#include <mtf/kernels/sum.hpp>
+#include <mtf/kernels/run_sum.hpp>
 
 namespace mtf {
 inline namespace v0 {
@@ -41,13 +42,14 @@ struct ReduceKernel {
 
   MTF_FUNCTION void operator()(std::int64_t block) const {
     std::int64_t offset[2];
-    kept.offsets(block / chunks, offset);
+    const std::int64_t around = block < chunks ? 0 : block / chunks;  // divisions are slow
+    kept.offsets(around, offset);
     if constexpr (Columns) {
-      const std::int64_t begin = block % chunks * width;
+      const std::int64_t begin = (block - around * chunks) * width;
       const std::int64_t rest = kept.inner - begin;
       columns(out + offset[0] + begin, in + offset[1] + begin, rest < width ? rest : width);
     } else {
-      const std::int64_t i = block % chunks;
+      const std::int64_t i = block - around * chunks;
       out[offset[0] + i * kept.inner_strides[0]] = static_cast<O>(row(in + offset[1] + i * kept.inner_strides[1]));
     }
   }
@@ -86,6 +88,8 @@ struct ReduceKernel {
 
   MTF_FUNCTION C row(const T* from) const {
     if constexpr (sums_of_fractions) {
+      if (reduced.size == 1 && reduced.inner <= 8)
+        return RunSum<T>::of_few(from, reduced.inner, reduced.inner_strides[1]);
       RunSum<T> sum;
       for (std::int64_t r = 0; r < reduced.size; ++r) {
         std::int64_t offset[2];
