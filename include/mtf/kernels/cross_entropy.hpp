@@ -13,6 +13,52 @@ inline namespace v0 {
 
 namespace kernels {
 
+/// Of one row of logits, what label smoothing needs: how far all classes that are not off are below the largest, and how
+/// many these are.
+template <class T>
+struct SmoothedRow {
+  T below = 0;
+  std::int64_t classes = 0;
+
+  MTF_FUNCTION SmoothedRow(const T* row, std::int64_t length, std::int64_t stride, T largest) {
+    std::int64_t off = 0;
+    std::int64_t v = 0;
+    if (stride == 1) {
+      constexpr int width = 64;
+      for (; v + width <= length; v += width) {
+        int here = 0;
+        for (int i = 0; i < width; ++i) here += is_off(row[v + i]) ? 1 : 0;
+        off += here;
+      }
+    }
+    for (; v < length; ++v) off += is_off(row[v * stride]) ? 1 : 0;
+    classes = length - off;
+    below = off == 0 && largest <= std::numeric_limits<T>::max() ? sum(Below{largest}, row, length, stride)
+                                                                 : sum(BelowUnlessOff{largest}, row, length, stride);
+  }
+
+ private:
+  struct Below {
+    T largest;
+    MTF_ALWAYS_INLINE MTF_FUNCTION T operator()(T logit) const { return logit - largest; }
+  };
+  /// 0 where both are infinite.
+  struct BelowUnlessOff {
+    T largest;
+    MTF_ALWAYS_INLINE MTF_FUNCTION T operator()(T logit) const {
+      return is_off(logit) || logit == largest ? T(0) : logit - largest;
+    }
+  };
+  MTF_ALWAYS_INLINE MTF_FUNCTION static bool is_off(T logit) { return logit < std::numeric_limits<T>::lowest(); }
+  template <class F>
+  MTF_FUNCTION static T sum(const F& f, const T* row, std::int64_t length, std::int64_t stride) {
+    if (length <= 8) return RunSum<T, F>::of_few(row, length, stride, f);
+    RunSum<T, F> sum(f);
+    sum.add(row, length, stride);
+    return sum.result();
+  }
+};
+
 template <class T, class Id>
 struct TargetLogitKernel {
   Outer<4> outer;  ///< output, logits, largest, targets
@@ -35,37 +81,10 @@ struct TargetLogitKernel {
     const T* row = logits + offset[1];
     const T m = largest[offset[2]];
     out[offset[0]] = is_here ? below(row[(target - plan.begin) * plan.stride], m) : T(0);
-    if (plan.smoothing != 0) smooth(row, m, out + offset[0]);
-  }
-
- private:
-  /// How far a class is below the largest; 0 if it is off, chosen without a branch.
-  struct BelowUnlessOff {
-    T largest;
-    MTF_ALWAYS_INLINE MTF_FUNCTION T operator()(T logit) const {
-      const T difference = logit - largest;
-      return is_off(logit) | (logit == largest) ? T(0) : difference;
-    }
-  };
-  MTF_ALWAYS_INLINE MTF_FUNCTION static bool is_off(T logit) { return logit < std::numeric_limits<T>::lowest(); }
-
-  /// The sum over the classes that are not off, and their number.
-  MTF_FUNCTION void smooth(const T* row, T m, T* to) const {
-    RunSum<T, BelowUnlessOff> sum(BelowUnlessOff{m});
-    sum.add(row, plan.length, plan.stride);
-    std::int64_t off = 0;
-    std::int64_t v = 0;
-    if (plan.stride == 1) {
-      constexpr int width = 64;
-      for (; v + width <= plan.length; v += width) {
-        int here = 0;
-        for (int i = 0; i < width; ++i) here += is_off(row[v + i]) ? 1 : 0;
-        off += here;
-      }
-    }
-    for (; v < plan.length; ++v) off += is_off(row[v * plan.stride]) ? 1 : 0;
-    to[plan.rows] = sum.result();
-    to[2 * plan.rows] = static_cast<T>(plan.length - off);
+    if (plan.smoothing == 0) return;
+    const SmoothedRow<T> smoothed(row, plan.length, plan.stride, m);
+    out[offset[0] + plan.rows] = smoothed.below;
+    out[offset[0] + 2 * plan.rows] = static_cast<T>(smoothed.classes);
   }
 };
 template <class Space, class T, class Id>

@@ -65,14 +65,16 @@ struct ScatterAddKernel {
 };
 /// Rows of one id.
 struct EqualIds {
-  std::int64_t to;     ///< in the table
-  std::int64_t begin;  ///< of their offsets
+  std::int64_t number;  ///< of their row of the table, in the order of the rows' first elements
+  std::int64_t begin;   ///< of their offsets
 };
 
 /// One row of the table and a range of its columns, from the rows that have its id.
 template <class T>
 struct SumRowsKernel {
-  std::int64_t columns, row_stride, element_stride;  ///< strides between the columns of the table and of the rows
+  std::int64_t columns;
+  std::int64_t row_stride, row_size;  ///< of the table: between the columns of a row; elements until the next such rows
+  std::int64_t element_stride;        ///< of the rows
   std::int64_t chunks;
   T* table;
   const T* rows;
@@ -81,12 +83,14 @@ struct SumRowsKernel {
   static constexpr int width = 128;
 
   MTF_FUNCTION void operator()(std::int64_t block) const {
-    const std::int64_t number = chunks == 1 ? block : block / chunks;
-    const std::int64_t begin = (block - number * chunks) * width;
+    const std::int64_t which = chunks == 1 ? block : block / chunks;  // divisions are slow
+    const std::int64_t begin = (block - which * chunks) * width;
     const std::int64_t count = columns - begin < width ? columns - begin : width;
-    T* to = table + ids[number].to + begin * row_stride;
-    const std::int64_t first = ids[number].begin;
-    const std::int64_t end = ids[number + 1].begin;
+    const std::int64_t number = ids[which].number;
+    T* to = table + begin * row_stride +
+            (row_stride == 1 ? number * row_size : number / row_stride * row_size + number % row_stride);
+    const std::int64_t first = ids[which].begin;
+    const std::int64_t end = ids[which + 1].begin;
     if (end - first == 1) {
       const T* from = rows + offsets[first] + begin * element_stride;
       if (row_stride == 1 && element_stride == 1) {
@@ -116,7 +120,7 @@ class ScatterSums {
   void of_rows(const Space& space) const {
     const std::int64_t stride = outer_.inner_strides[1];
     const std::int64_t size = stride * outer_.inner;
-    // Rows of the table are numbered in the order of their first elements: the number is linear in the indices, too.
+    // The numbers of the table's rows are linear in the indices, as places are.
     const auto by_number = [&](std::int64_t at) { return at >= size ? at / size * stride : at; };
     Outer<3> numbers = outer_;
     for (int d = 0; d < numbers.dims; ++d) numbers.strides[d][1] = by_number(numbers.strides[d][1]);
@@ -137,18 +141,18 @@ class ScatterSums {
     each(numbers, id_number, 1, [&](std::int64_t number, std::int64_t from) {
       std::int64_t& place = places[number];
       if (place < 0) {  // the first of so many
-        equal[found++] = {number / stride * size + number % stride, begin};
+        equal[found++] = {number, begin};
         begin -= place;
         place = begin + place;
       }
       offsets[place++] = from;
     });
     equal[found].begin = begin;
-    each(numbers, id_number, 1, [places](std::int64_t number, std::int64_t) { places[number] = 0; });
+    for (std::int64_t i = 0; i < found; ++i) places[equal[i].number] = 0;
     using Kernel = SumRowsKernel<T>;
     const std::int64_t chunks = (outer_.inner + Kernel::width - 1) / Kernel::width;
     for_blocks(space, "mtf::scatter", found * chunks,
-               Kernel{outer_.inner, stride, outer_.inner_strides[0], chunks, table_, rows_, equal, offsets});
+               Kernel{outer_.inner, stride, size, outer_.inner_strides[0], chunks, table_, rows_, equal, offsets});
     wait_for(space);  // what it reads is kept for the next call only
   }
 

@@ -67,7 +67,7 @@ struct ReduceKernel {
       combine_columns(to, from, count);
     }
   }
-  MTF_FUNCTION void combine_columns(O* to, const T* from, std::int64_t count) const {
+  MTF_ALWAYS_INLINE MTF_FUNCTION void combine_columns(O* to, const T* from, std::int64_t count) const {
     C sums[static_cast<unsigned>(width)];
     bool first = true;
     for (std::int64_t r = 0; r < reduced.size; ++r) {
@@ -102,7 +102,7 @@ struct ReduceKernel {
     }
   }
   /// Several partial results break the chain of dependent operations.
-  MTF_FUNCTION C combine_row(const T* from) const {
+  MTF_ALWAYS_INLINE MTF_FUNCTION C combine_row(const T* from) const {
     C result = from[0];
     bool first = true;
     const std::int64_t stride = reduced.inner_strides[1];

@@ -261,7 +261,7 @@ GradientReport compare_gradients(World& world, const GradientCheck& options, con
 ///
 /// The report is the same on all ranks; `report.require()` throws a check_failure unless all is well. Variables have
 /// their values again afterwards. Throws what f throws, and a plan_error if the xs are of another world.
-/// Communication: collective; what f sends, times 2 + 2 * (elements + directions) for each x (up to three times that
+/// Communication: collective; what f sends, times 2 + 2 * (elements + directions) for each x (up to five times that
 /// at kinks and where it fails), with one allreduce and one broadcast of a number each time; no array is gathered.
 /// Source: central differences with a relative step near the cube root of the roundoff (Press et al., Numerical
 /// Recipes, 2007, section 5.7).

@@ -175,17 +175,20 @@ class DifferenceQuotients {
     return together_.agree(loss_());
   }
 
-  /// Differences with up to three steps, each a quarter of the one before: a kink or the end of f's domain may be near.
-  /// What is equal at one of them is equal; where the slopes of the two sides stay apart, there is no derivative.
+  /// Differences with three to five steps, each a quarter of the one before, or with one where all is well: a kink or
+  /// the end of f's domain may be near. What is equal at one of them is equal.
+  ///
+  /// The slopes of the two sides of a smooth function differ by the step times its curvature: the gap shrinks to a
+  /// quarter as the step does. Roundings make one that grows fourfold. Where there is no derivative it stays.
   [[nodiscard]] ComparedDerivative derivative(MovedArray& x, const std::vector<double>& direction, double step,
                                               double analytic, double scale, double tolerance) const {
-    ComparedDerivative first, last;
-    bool equal = false;
-    double allowed = 0;
-    const auto gap = [](const ComparedDerivative& d) { return std::abs(d.forward - d.backward); };
-    for (int refined = 0; refined < 3; ++refined, step /= 4) {
+    ComparedDerivative first, last, bend;
+    bool equal = false, ends = false;
+    int bends = 0;  // gaps in a row that stayed
+    for (int refined = 0; refined < 5; ++refined, step /= 4) {
       const double above = at(x, direction, step);
       const double below = at(x, direction, -step);
+      const ComparedDerivative before = last;
       last = {.analytic = analytic,
               .numeric = (above - below) / (2 * step),
               .forward = (above - value_) / step,
@@ -193,26 +196,43 @@ class DifferenceQuotients {
               .step = step};
       // What is small beside other slopes of x carries their rounding errors.
       const double compared_with = std::max({std::abs(analytic), std::abs(last.numeric), 1e-3 * scale});
-      allowed = tolerance * compared_with + noise_ / step;
+      const double allowed = tolerance * compared_with + noise_ / step;
       const double apart = std::abs(analytic - last.numeric);
       last.difference = apart == 0 ? 0 : apart / std::max(compared_with, std::numeric_limits<double>::min());
       const bool equal_here = apart <= allowed;
       if (refined == 0 || (equal_here && !equal)) first = last;
       equal = equal || equal_here;
-      // The slopes of the sides of a smooth function differ by the step times its curvature.
-      if (equal_here && gap(last) <= std::sqrt(tolerance) * compared_with + 4 * noise_ / step) break;
+
+      const double gap = gap_of(last);
+      const double gap_before = gap_of(before);
+      ends = !std::isfinite(gap);
+      const bool is_noise = gap <= 8 * noise_ / step;
+      if (equal_here && (is_noise || gap <= std::sqrt(tolerance) * compared_with)) {
+        bends = 0;
+        break;
+      }
+      if (refined == 0) continue;
+      if (is_noise) {  // smaller steps show nothing
+        if (refined >= 2) break;
+        continue;
+      }
+      const bool stays = gap > 4 * allowed && gap > gap_before / 2 && gap < gap_before * 2;
+      bends = stays ? bends + 1 : 0;
+      if (stays) bend = last;
+      if (equal_here && gap <= gap_before / 2) break;
+      // If not, the kink is between two steps, or they are too large for the curvature.
+      const bool settles = std::abs(last.numeric - before.numeric) <= apart / 4;
+      if (refined >= 2 && (ends || bends >= 2 || (settles && bends == 0))) break;
     }
-    const bool ends = !std::isfinite(last.forward) || !std::isfinite(last.backward);
-    // Roundings of the two values beside each other make a gap, too, which grows as the step shrinks.
-    const bool is_noise = gap(last) <= 32 * noise_ / last.step;
-    const bool bent = !is_noise && gap(last) > 4 * allowed && gap(last) > gap(first) / 4 && last.step < first.step;
-    if (!std::isnan(analytic) && (ends || bent)) {
-      last.outcome = DerivativeOutcome::kink;
-      return last;
+    if (!std::isnan(analytic) && (ends || bends > 0)) {
+      ComparedDerivative& kink = ends ? last : bend;
+      kink.outcome = DerivativeOutcome::kink;
+      return kink;
     }
     first.outcome = equal ? DerivativeOutcome::equal : DerivativeOutcome::different;
     return first;
   }
+  [[nodiscard]] static double gap_of(const ComparedDerivative& d) { return std::abs(d.forward - d.backward); }
 
   Together together_;
   std::function<double()> loss_;
