@@ -17,24 +17,14 @@ namespace kernels {
 /// many these are.
 template <class T>
 struct SmoothedRow {
-  T below = 0;
-  std::int64_t classes = 0;
+  T below;
+  std::int64_t classes;
 
-  MTF_FUNCTION SmoothedRow(const T* row, std::int64_t length, std::int64_t stride, T largest) {
-    std::int64_t off = 0;
-    std::int64_t v = 0;
-    if (stride == 1) {
-      constexpr int width = 64;
-      for (; v + width <= length; v += width) {
-        int here = 0;
-        for (int i = 0; i < width; ++i) here += is_off(row[v + i]) ? 1 : 0;
-        off += here;
-      }
-    }
-    for (; v < length; ++v) off += is_off(row[v * stride]) ? 1 : 0;
-    classes = length - off;
-    below = off == 0 && largest <= std::numeric_limits<T>::max() ? sum(Below{largest}, row, length, stride)
-                                                                 : sum(BelowUnlessOff{largest}, row, length, stride);
+  MTF_FUNCTION SmoothedRow(const T* row, std::int64_t length, std::int64_t stride, T largest)
+      : below(sum(Below{largest}, row, length, stride)), classes(length) {
+    if (below - below == T(0)) return;  // finite: no class is off, and the largest is finite
+    for (std::int64_t v = 0; v < length; ++v) classes -= is_off(row[v * stride]) ? 1 : 0;
+    below = sum(BelowUnlessOff{largest}, row, length, stride);
   }
 
  private:
@@ -59,7 +49,7 @@ struct SmoothedRow {
   }
 };
 
-template <class T, class Id>
+template <class T, class Id, bool Smoothed>
 struct TargetLogitKernel {
   Outer<4> outer;  ///< output, logits, largest, targets
   TargetLogitPlan plan;
@@ -81,18 +71,23 @@ struct TargetLogitKernel {
     const T* row = logits + offset[1];
     const T m = largest[offset[2]];
     out[offset[0]] = is_here ? below(row[(target - plan.begin) * plan.stride], m) : T(0);
-    if (plan.smoothing == 0) return;
-    const SmoothedRow<T> smoothed(row, plan.length, plan.stride, m);
-    out[offset[0] + plan.rows] = smoothed.below;
-    out[offset[0] + 2 * plan.rows] = static_cast<T>(smoothed.classes);
+    if constexpr (Smoothed) {
+      const SmoothedRow<T> smoothed(row, plan.length, plan.stride, m);
+      out[offset[0] + plan.rows] = smoothed.below;
+      out[offset[0] + 2 * plan.rows] = static_cast<T>(smoothed.classes);
+    }
   }
 };
 template <class Space, class T, class Id>
 void execute(const Space& space, const TargetLogitPlan& plan, T* out, const T* logits, const T* largest,
              const Id* targets) {
   const Outer<4> outer(plan.loop);
-  for_blocks(space, "mtf::target", outer.size * outer.inner,
-             TargetLogitKernel<T, Id>{outer, plan, out, logits, largest, targets});
+  const std::int64_t rows = outer.size * outer.inner;
+  if (plan.smoothing == 0) {
+    for_blocks(space, "mtf::target", rows, TargetLogitKernel<T, Id, false>{outer, plan, out, logits, largest, targets});
+  } else {
+    for_blocks(space, "mtf::target", rows, TargetLogitKernel<T, Id, true>{outer, plan, out, logits, largest, targets});
+  }
 }
 
 template <class T, class Id>

@@ -123,10 +123,11 @@ struct ReduceKernel {
         result = first ? lanes[0] : combine<C, How>(result, lanes[0]);
         first = false;
       }
-      for (; j < reduced.inner; ++j) {
-        result = first ? static_cast<C>(values[j * stride]) : combine<C, How>(result, values[j * stride]);
+      if (first && j < reduced.inner) {
+        result = values[j++ * stride];
         first = false;
       }
+      for (; j < reduced.inner; ++j) result = combine<C, How>(result, values[j * stride]);
     }
     return result;
   }
