@@ -2,6 +2,7 @@
 #include <array>
 #include <limits>
 #include <list>
+#include <random>
 
 #include <mtf/testing.hpp>
 
@@ -172,6 +173,49 @@ TEST_CASE("check_gradients: kinks and ends of the domain are told apart from wro
         mtf::check_gradients(w, {.elements = 1000}, [](const auto& p) { return mtf::relu(p - 1.0 + 1e-6); }, x);
     CHECK_MESSAGE(near, place, near.text());
   });
+}
+
+TEST_CASE("check_gradients: no smooth function has a kink, whatever its curvature, scale and inputs") {
+  World w(MPI_COMM_SELF, {.mesh = mesh_text(1, 1), .layout = ""});
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const auto draw = [&](std::uint64_t more, double scale) {
+      return mtf::random_normal_of<double>(w, mtf::seed{100 * seed + more}, 0, scale, a, k);
+    };
+    const auto check = [&](const char* name, const auto& f, const auto&... xs) {
+      const auto report = mtf::check_gradients(w, {.elements = 1000, .directions = 16, .seed = seed}, f, xs...);
+      CHECK_MESSAGE(report, name, ", seed ", seed, ": ", report.text());
+      CHECK_MESSAGE(report.kinks == 0, name, ", seed ", seed, ": ", report.kinks, " of ", report.compared);
+    };
+    for (const double scale : {0.01, 1.0, 4.0}) {
+      const auto x = draw(1, scale);
+      check("gelu", [](const auto& p) { return mtf::gelu(p); }, x);
+      check("swish", [](const auto& p) { return mtf::swish(p); }, x);
+      check("tanh", [](const auto& p) { return mtf::tanh(p * p); }, x);
+      check("log_softmax", [](const auto& p) { return mtf::log_softmax<K>(p); }, x);
+      check("a number from log_softmax", [](const auto& p) { return mtf::reduce_mean(mtf::log_softmax<K>(p)); }, x);
+      check(
+          "three operands",
+          [](const auto& p, const auto& q, const auto& r) { return p * mtf::exp(q) + mtf::sin(p * r) * q; }, x,
+          draw(2, scale), draw(3, scale));
+      check("a square near its least", [](const auto& p) { return mtf::reduce_sum(mtf::square(p * 1e-3)) + 1.0; }, x);
+    }
+  }
+}
+
+TEST_CASE("check_gradients: kinks at every distance are no wrong gradients, and those that are met are told") {
+  World w(MPI_COMM_SELF, {.mesh = mesh_text(1, 1), .layout = ""});
+  const auto ones = mtf::cast<double>(integers(w, 3, 1, 1, a, k));
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> exponent(-30, -14);
+  for (int i = 0; i < 40; ++i) {
+    const double distance = std::exp2(exponent(random)) * (i % 2 == 0 ? 1 : -1);
+    // Curved on one side, straight on the other.
+    const auto f = [&](const auto& p) { return mtf::relu(mtf::exp(p) - std::exp(1 + distance)); };
+    const auto report = mtf::check_gradients(w, {.elements = 4, .directions = 0}, f, ones);
+    CHECK_MESSAGE(report.failures == 0, distance, ": ", report.text());
+    if (std::abs(distance) < 0x1p-28) CHECK(report.kinks == 4);
+    if (std::abs(distance) > 0x1p-16) CHECK(report.kinks == 0);
+  }
 }
 
 TEST_CASE("check_gradients: a gradient that is not finite is wrong where the slope is finite") {

@@ -32,7 +32,7 @@
 #if defined(__GNUC__)
 #define MTF_NOINLINE [[gnu::noinline]]
 #define MTF_COLD [[gnu::cold, gnu::noinline]]
-#define MTF_RARE [[gnu::cold]]  // on a declaration that a definition follows
+#define MTF_RARE [[gnu::cold]]                    // on a declaration that a definition follows
 #define MTF_ALWAYS_INLINE [[gnu::always_inline]]  // in inner loops, which vectorise without calls only
 #else
 #define MTF_NOINLINE

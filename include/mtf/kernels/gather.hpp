@@ -167,9 +167,8 @@ class ScatterSums {
     Wide* const wide = kept.data();
     T* const table = table_;
     const T* const rows = rows_;
-    each(outer_, plan_.stride, outer_.inner, [wide, rows](std::int64_t at, std::int64_t from) {
-      wide[at].add(0, static_cast<double>(rows[from]));
-    });
+    each(outer_, plan_.stride, outer_.inner,
+         [wide, rows](std::int64_t at, std::int64_t from) { wide[at].add(0, static_cast<double>(rows[from])); });
     if (plan_.table_size <= 16 * outer_.size * outer_.inner) {
       for (std::int64_t i = 0; i < plan_.table_size; ++i) {
         table[i] = wide[i].result(0);
