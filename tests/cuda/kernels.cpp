@@ -7,6 +7,7 @@
 #include <mtf/kernels/elementwise.hpp>
 #include <mtf/kernels/gather.hpp>
 #include <mtf/kernels/optimizer.hpp>
+#include <mtf/kernels/pool_gradient.hpp>
 #include <mtf/kernels/random.hpp>
 #include <mtf/kernels/reduce.hpp>
 #include <mtf/kernels/scan.hpp>

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mtf/kernels/pool_gradient.hpp>
 #include <mtf/kernels/window.hpp>
 
 namespace {
