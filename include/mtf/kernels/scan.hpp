@@ -30,29 +30,15 @@ struct CumulativeSumKernel {
     outer.offsets(around, offset);
     const std::int64_t begin = (block - around * chunks) * rows;
     const std::int64_t count = begin + rows < outer.inner ? rows : outer.inner - begin;
-    if constexpr (std::is_floating_point_v<T>) {
-      const Slices slices{
-          out + offset[0] + begin * outer.inner_strides[0], in + offset[1] + begin * outer.inner_strides[1],
-          plan.first_part == plan.end_part ? nullptr : totals + offset[2] + begin * outer.inner_strides[2], count};
-      plan.exclusive ? sum<true>(slices) : sum<false>(slices);
-      return;
-    }
-    T sums[static_cast<unsigned>(width)];
-    for (std::int64_t i = 0; i < count; ++i) sums[i] = T(0);
-    for (std::int64_t part = plan.first_part; part < plan.end_part; ++part) {
-      const T* total = totals + part * plan.part_stride + offset[2] + begin * outer.inner_strides[2];
-      for (std::int64_t i = 0; i < count; ++i)
-        sums[i] = mtf::detail::sum_of(sums[i], total[i * outer.inner_strides[2]]);
-    }
-    for (std::int64_t step = 0; step < plan.length; ++step) {
-      const std::int64_t along = (plan.reverse ? plan.length - 1 - step : step) * plan.stride;
-      T* to = out + offset[0] + begin * outer.inner_strides[0] + along;
-      const T* from = in + offset[1] + begin * outer.inner_strides[1] + along;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const T before = sums[i];
-        sums[i] = mtf::detail::sum_of(sums[i], from[i * outer.inner_strides[1]]);
-        to[i * outer.inner_strides[0]] = plan.exclusive ? before : sums[i];
-      }
+    const Slices slices{
+        out + offset[0] + begin * outer.inner_strides[0], in + offset[1] + begin * outer.inner_strides[1],
+        plan.first_part == plan.end_part ? nullptr : totals + offset[2] + begin * outer.inner_strides[2], count};
+    if constexpr (!std::is_floating_point_v<T>) {
+      sum_integers(slices);
+    } else if (plan.exclusive) {
+      sum<true>(slices);
+    } else {
+      sum<false>(slices);
     }
   }
 
@@ -63,6 +49,27 @@ struct CumulativeSumKernel {
     const T* totals;
     std::int64_t count;
   };
+  MTF_FUNCTION void sum_integers(const Slices& slices) const {
+    const std::int64_t count = slices.count;
+    T sums[static_cast<unsigned>(width)];
+    for (std::int64_t i = 0; i < count; ++i) sums[i] = T(0);
+    for (std::int64_t part = plan.first_part; part < plan.end_part; ++part) {
+      const T* total = slices.totals + part * plan.part_stride;
+      for (std::int64_t i = 0; i < count; ++i)
+        sums[i] = mtf::detail::sum_of(sums[i], total[i * outer.inner_strides[2]]);
+    }
+    for (std::int64_t step = 0; step < plan.length; ++step) {
+      const std::int64_t along = (plan.reverse ? plan.length - 1 - step : step) * plan.stride;
+      T* to = slices.to + along;
+      const T* from = slices.from + along;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const T before = sums[i];
+        sums[i] = mtf::detail::sum_of(sums[i], from[i * outer.inner_strides[1]]);
+        to[i * outer.inner_strides[0]] = plan.exclusive ? before : sums[i];
+      }
+    }
+  }
+
   using Running = LongSums<T, static_cast<int>(width)>;
   /// Doubles are added to pairs four at a time, as a tree.
   static constexpr int steps = std::is_same_v<T, float> ? 1 : 4;
