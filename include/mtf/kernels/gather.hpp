@@ -156,29 +156,42 @@ class ScatterSums {
     wait_for(space);  // what it reads is kept for the next call only
   }
 
+  /// Floats are added to a table of doubles, doubles to the table itself, with what is rounded away beside (TwoSum).
   void of_numbers() const {
-    using Wide = Sums<T, 1>;
-    static thread_local std::vector<Wide> kept;
-    if (kept.size() < static_cast<std::size_t>(plan_.table_size)) {
-      Wide zero;
-      zero.set(0, 0);
-      kept.resize(static_cast<std::size_t>(plan_.table_size), zero);
-    }
-    Wide* const wide = kept.data();
+    static thread_local std::vector<double> kept;
+    if (kept.size() < static_cast<std::size_t>(plan_.table_size))
+      kept.resize(static_cast<std::size_t>(plan_.table_size));
+    // Nothing throws from here on: what is kept is 0 again in the end.
+    double* const beside = kept.data();
     T* const table = table_;
     const T* const rows = rows_;
-    each(outer_, plan_.stride, outer_.inner,
-         [wide, rows](std::int64_t at, std::int64_t from) { wide[at].add(0, static_cast<double>(rows[from])); });
-    if (plan_.table_size <= 16 * outer_.size * outer_.inner) {
-      for (std::int64_t i = 0; i < plan_.table_size; ++i) {
-        table[i] = wide[i].result(0);
-        wide[i].set(0, 0);
+    each(outer_, plan_.stride, outer_.inner, [beside, table, rows](std::int64_t at, std::int64_t from) {
+      const T x = rows[from];
+      if constexpr (std::is_same_v<T, float>) {
+        beside[at] += static_cast<double>(x);
+      } else {
+        const double before = table[at];
+        const double sum = before + x;
+        const double part = sum - before;
+        beside[at] += (before - (sum - part)) + (x - part);
+        table[at] = sum;
       }
-      return;
+    });
+    const auto finish = [beside, table](std::int64_t at) {
+      if constexpr (std::is_same_v<T, float>) {
+        table[at] = static_cast<float>(beside[at]);
+      } else {
+        table[at] += beside[at] == beside[at] ? beside[at] : 0;  // NaN of a sum that is infinite or NaN
+      }
+      beside[at] = 0;
+    };
+    if (plan_.table_size <= 4 * outer_.size * outer_.inner) {
+      for (std::int64_t i = 0; i < plan_.table_size; ++i) finish(i);
+    } else {
+      each(outer_, plan_.stride, outer_.inner, [beside, finish](std::int64_t at, std::int64_t) {
+        if (beside[at] != 0) finish(at);  // once: it is 0 then, as is a sum that needs no writing
+      });
     }
-    each(outer_, plan_.stride, outer_.inner,
-         [wide, table](std::int64_t at, std::int64_t) { table[at] = wide[at].result(0); });
-    each(outer_, plan_.stride, outer_.inner, [wide](std::int64_t at, std::int64_t) { wide[at].set(0, 0); });
   }
 
  private:
