@@ -165,7 +165,7 @@ class ScatterSums {
     double* const beside = kept.data();
     T* const table = table_;
     const T* const rows = rows_;
-    each(outer_, plan_.stride, outer_.inner, [beside, table, rows](std::int64_t at, std::int64_t from) {
+    each(outer_, plan_.stride, outer_.inner, [=](std::int64_t at, std::int64_t from) {
       const T x = rows[from];
       if constexpr (std::is_same_v<T, float>) {
         beside[at] += static_cast<double>(x);
@@ -177,7 +177,7 @@ class ScatterSums {
         table[at] = sum;
       }
     });
-    const auto finish = [beside, table](std::int64_t at) {
+    const auto finish = [=](std::int64_t at) {
       if constexpr (std::is_same_v<T, float>) {
         table[at] = static_cast<float>(beside[at]);
       } else {
