@@ -10,6 +10,13 @@
 #define MTF_PREFETCH(address) static_cast<void>(address)
 #endif
 
+// Before a loop of a fixed length that clang else unrolls before it could vectorise it, and adds one by one.
+#if defined(__clang__)
+#define MTF_KEPT_LOOP _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
+#else
+#define MTF_KEPT_LOOP MTF_INDEPENDENT_ITERATIONS
+#endif
+
 namespace mtf {
 inline namespace v0 {
 
@@ -101,6 +108,7 @@ class RunSum {
       constexpr int half = Terms / 2;
       constexpr int narrow = is_float ? Terms / 8 : 1;
       C part[static_cast<unsigned>(half)];
+      MTF_KEPT_LOOP
       for (int i = 0; i < half; ++i) part[i] = f_(values[i]) + f_(values[i + half]);
       fold<half / 2, narrow>(part);
       double wide[static_cast<unsigned>(narrow)];
@@ -110,8 +118,12 @@ class RunSum {
     }
   }
   MTF_FUNCTION void sum_block(const T* values, C* part) const {
-    MTF_INDEPENDENT_ITERATIONS
-    for (int i = 0; i < columns; ++i) part[i] = tree_of<block / columns>(values + i, columns, f_);
+    if constexpr (is_float) {
+      MTF_KEPT_LOOP
+      for (int i = 0; i < columns; ++i) part[i] = tree_of<block / columns>(values + i, columns, f_);
+    } else {
+      for (int i = 0; i < columns; ++i) part[i] = tree_of<block / columns>(values + i, columns, f_);
+    }
     fold<columns / 2, lanes>(part);
   }
   MTF_FUNCTION void add_blocks(const T* values, std::int64_t blocks) {
