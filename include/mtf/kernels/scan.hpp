@@ -58,14 +58,18 @@ struct CumulativeSumKernel {
       for (std::int64_t i = 0; i < count; ++i)
         sums[i] = mtf::detail::sum_of(sums[i], total[i * outer.inner_strides[2]]);
     }
-    for (std::int64_t step = 0; step < plan.length; ++step) {
-      const std::int64_t along = (plan.reverse ? plan.length - 1 - step : step) * plan.stride;
-      T* to = slices.to + along;
-      const T* from = slices.from + along;
+    const std::int64_t to_stride = outer.inner_strides[0];
+    const std::int64_t from_stride = outer.inner_strides[1];
+    const std::int64_t first = plan.reverse ? (plan.length - 1) * plan.stride : 0;
+    const std::int64_t stride = plan.reverse ? -plan.stride : plan.stride;
+    const bool exclusive = plan.exclusive;
+    T* to = slices.to + first;
+    const T* from = slices.from + first;
+    for (std::int64_t left = plan.length; left > 0; --left, to += stride, from += stride) {
       for (std::int64_t i = 0; i < count; ++i) {
         const T before = sums[i];
-        sums[i] = mtf::detail::sum_of(sums[i], from[i * outer.inner_strides[1]]);
-        to[i * outer.inner_strides[0]] = plan.exclusive ? before : sums[i];
+        sums[i] = mtf::detail::sum_of(before, from[i * from_stride]);
+        to[i * to_stride] = exclusive ? before : sums[i];
       }
     }
   }
