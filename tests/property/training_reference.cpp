@@ -121,6 +121,7 @@ class Reference {
         case ActionKind::assign:
           observe(state_[variable(action)]);
           assign(action);
+          observe({1});
           break;
         case ActionKind::stale: stale(action); break;
         case ActionKind::lend: lend(action); break;
@@ -129,6 +130,7 @@ class Reference {
       for (Host& variable : state_) observe_and_follow(variable);
       if (!std::ranges::all_of(state_, is_moderate)) break;
     }
+    observe({1});
     observe({1});
     return std::move(trace_);
   }

@@ -99,6 +99,8 @@ class Run {
       }
       if (!moderate) break;
     }
+    observe_holds("a damaged replica is told",
+                  is_damage_told(*world_.registry().all()[program_.number % variables_.size()]));
     observe_holds("memory of the user's own is as it was left",
                   std::ranges::all_of(memory_, [](const auto& is_intact) { return is_intact(); }));
     return std::move(trace_);
@@ -382,8 +384,40 @@ class Run {
           const auto snapshot = w.read();
           assign_to(action, w);
           observe("the snapshot", snapshot, Nearness::same);
+          observe_holds("a local view has the elements of its place", is_seen_in_place(w));
         },
         chosen(action));
+  }
+  /// Whether the elements of this rank's view are those of the whole array from where the view says that it begins.
+  template <class... Dims>
+  [[nodiscard]] bool is_seen_in_place(const Variable<T, Dims...>& w) const {
+    const Host whole = support::host(w);
+    const ShapeValue shape = w.shape();
+    const auto local = mtf::local_view(w);
+    for (std::size_t i = 0; i < local.view.size(); ++i) {
+      std::size_t rest = i, at = 0, stride = 1;
+      for (std::size_t d = sizeof...(Dims); d-- > 0;) {
+        at += (rest % local.view.extent(d) + static_cast<std::size_t>(local.begin[d])) * stride;
+        rest /= local.view.extent(d);
+        stride *= static_cast<std::size_t>(shape[static_cast<int>(d)].extent);
+      }
+      if (at >= whole.size() || static_cast<double>(local.view.data()[i]) != whole[at]) return false;
+    }
+    return true;
+  }
+  /// Whether a replica of a variable that one rank alone changes is told, if there are other replicas.
+  [[nodiscard]] bool is_damage_told(const mtf::VariableState& state) {
+    const mtf::Block& block = *state.slice()->block;
+    const bool has_replicas = world_.mesh().size(world_.mesh().all() - state.slice()->placement.split_axes()) > 1;
+    Engine& engine = world_.engine();
+    std::vector<char> bytes(static_cast<std::size_t>(block.bytes));
+    engine.read(block, bytes.data());
+    std::vector<char> damaged = bytes;
+    if (world_.rank() == 0) damaged[program_.number % damaged.size()] ^= 1;
+    engine.write(const_cast<mtf::Block&>(block), damaged.data());
+    const bool equal = world_.verify_replicas();
+    engine.write(const_cast<mtf::Block&>(block), bytes.data());
+    return equal != has_replicas;
   }
   /// Gradients of a loss that was computed before a variable was assigned, and maybe of one computed after it too.
   void stale(const Action& action) {
