@@ -24,6 +24,14 @@ Layer draw_layer(Draw& draw, const Training& program) {
     if (earlier.kind == layer.kind && earlier.variables == i && draw.chance(25)) layer.variables = i;
   }
   layer.form = static_cast<int>(draw.number(0, 2));
+  // A sum that is outstanding meets a rename, which may scatter it.
+  if (number > 0 && draw.chance(30)) {
+    const LayerKind before = program.layers.back().kind;
+    if (before == LayerKind::dense || before == LayerKind::recomputed || before == LayerKind::attention) {
+      layer.kind = LayerKind::renamed;
+      layer.input = layer.variables = number;
+    }
+  }
   const bool drops = layer.kind == LayerKind::dropout || draw.chance(40);
   layer.rate = drops ? 0.1 * static_cast<double>(draw.number(1, 6)) : 0;
   layer.is_captured = draw.chance(60);
@@ -69,7 +77,11 @@ std::vector<ShapeValue> unions_of(const Training& program) {
   }
   for (const LayerVariable& variable : variables_of(program)) {
     unions.push_back(variable.shape);
-    unions.push_back(replaced(variable.shape, "c", {Name("d"), program.extent('d')}));
+  }
+  for (const Action& action : program.actions) {
+    if (action.kind != ActionKind::share) continue;
+    const ShapeValue& shape = variables_of(program)[static_cast<std::size_t>(action.variable)].shape;
+    unions.push_back(replaced(shape, "c", {Name("d"), program.extent('d')}));
   }
   return unions;
 }
@@ -259,11 +271,12 @@ Training draw_training(std::uint64_t number) {
       parts *= size;
       over.push_back(axis);
     }
-    if (dim == 'd' && draw.chance(50)) {  // the name that c gets may be split as c is
-      over.clear();
-      for (const auto& [other, same] : program.rules) {
-        if (other == "c") over = same;
-      }
+    // The name that c gets may be split as c is, or as a dim over which sums are outstanding.
+    const auto like = dim == 'd' && draw.chance(50) ? "c" : (dim == 'e' || dim == 'f') && draw.chance(50) ? "d" : "";
+    for (const auto& [other, same] : program.rules) {
+      std::int64_t all = 1;
+      for (const auto& [axis, size] : program.mesh) all *= std::ranges::find(same, axis) != same.end() ? size : 1;
+      if (other == like && program.extent(dim) % all == 0) over = same;
     }
     if (!over.empty()) program.rules.emplace_back(std::string(1, dim), over);
   }

@@ -130,8 +130,7 @@ class Reference {
       for (Host& variable : state_) observe_and_follow(variable);
       if (!std::ranges::all_of(state_, is_moderate)) break;
     }
-    observe({1});
-    observe({1});
+    for (int i = 0; i < 3; ++i) observe({1});
     return std::move(trace_);
   }
 

@@ -99,6 +99,7 @@ class Run {
       }
       if (!moderate) break;
     }
+    observe_holds("the rules that split nothing are told", are_unused_rules_told());
     observe_holds("a damaged replica is told",
                   is_damage_told(*world_.registry().all()[program_.number % variables_.size()]));
     observe_holds("memory of the user's own is as it was left",
@@ -404,6 +405,27 @@ class Run {
       if (at >= whole.size() || static_cast<double>(local.view.data()[i]) != whole[at]) return false;
     }
     return true;
+  }
+  /// Whether the world names those rules whose dims no tensor had, and no others.
+  [[nodiscard]] bool are_unused_rules_told() const {
+    std::string placed = "c";
+    bool forward = false;
+    for (std::size_t i = 0; i < program_.actions.size() && i <= number_; ++i) {
+      const ActionKind kind = program_.actions[i].kind;
+      forward = forward || kind == ActionKind::train || kind == ActionKind::probe || kind == ActionKind::stale;
+      if (kind == ActionKind::share) placed += 'd';
+    }
+    if (forward) placed += "ab";
+    for (const Layer& layer : program_.layers) {
+      if (layer.kind == LayerKind::dense || layer.kind == LayerKind::recomputed) placed += 'e';
+      if (layer.kind == LayerKind::attention) placed += forward ? "fgh" : "fg";
+      if (layer.kind == LayerKind::renamed && forward) placed += 'd';
+    }
+    std::vector<std::string> expected;
+    for (const auto& rule : world_.rules().rules) {  // on one rank there are none
+      if (placed.find(rule.dim.text) == std::string::npos) expected.emplace_back(rule.dim.text);
+    }
+    return world_.unused_rules() == expected;
   }
   /// Whether a replica of a variable that one rank alone changes is told, if there are other replicas.
   [[nodiscard]] bool is_damage_told(const mtf::VariableState& state) {
