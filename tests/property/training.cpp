@@ -75,13 +75,11 @@ std::vector<ShapeValue> unions_of(const Training& program) {
     part.extents[0] /= action.parts;
     for (const std::string_view list : lists) unions.push_back(part.shape(list));
   }
-  for (const LayerVariable& variable : variables_of(program)) {
-    unions.push_back(variable.shape);
-  }
+  for (const LayerVariable& variable : variables_of(program)) unions.push_back(variable.shape);
   for (const Action& action : program.actions) {
     if (action.kind != ActionKind::share) continue;
-    const ShapeValue& shape = variables_of(program)[static_cast<std::size_t>(action.variable)].shape;
-    unions.push_back(replaced(shape, "c", {Name("d"), program.extent('d')}));
+    const LayerVariable shared = variables_of(program)[static_cast<std::size_t>(action.variable)];
+    unions.push_back(replaced(shared.shape, "c", {Name("d"), program.extent('d')}));
   }
   return unions;
 }
