@@ -102,8 +102,43 @@ struct Results {
   std::vector<ShapeValue> shapes;
   std::vector<Host> values;
   std::vector<Host> gradients;  ///< of the inputs that have one, in order
+  bool views_fit = true;        ///< views of slices begin where they say
   std::vector<mtf::Record> sent, sent_back;
 };
+
+/// Whether a view of this rank's slice has the elements of the global array from where it says that it begins.
+template <class T, std::size_t Rank>
+bool view_fits(Engine& engine, const mtf::Value& value, const Host& global) {
+  const auto slice = mtf::detail::view_of<const T, Rank>(engine, value.placement, value.block->data);
+  const ShapeValue shape = value.placement.shape();
+  ShapeValue local;
+  for (const mtf::PlacedDim& dim : value.placement.dims) local.push_back({dim.name, dim.local()});
+  const T* element = slice.view.data();
+  bool fits = slice.view.size() == static_cast<std::size_t>(mtf::size_of(local));
+  for_each(local, [&](const Index& at) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < Rank; ++d) {
+      const DimValue& dim = shape[static_cast<int>(d)];
+      offset = offset * dim.extent + slice.begin[d] + at[dim.name.text];
+    }
+    const auto here = static_cast<double>(*element++);
+    const double there = global[static_cast<std::size_t>(offset)];
+    fits = fits && (here == there || (std::isnan(here) && std::isnan(there)));
+  });
+  return fits;
+}
+bool view_fits(Engine& engine, const mtf::Value& value, const Host& global) {
+  Kokkos::fence();
+  return dispatch(value.type(), [&](auto like) {
+    using T = decltype(like);
+    switch (value.placement.rank()) {
+      case 1: return view_fits<T, 1>(engine, value, global);
+      case 2: return view_fits<T, 2>(engine, value, global);
+      case 3: return view_fits<T, 3>(engine, value, global);
+      default: return true;
+    }
+  });
+}
 
 Results results_of(World& world, const Program& program, const std::vector<Host>& inputs) {
   Engine& engine = world.engine();
@@ -137,6 +172,7 @@ Results results_of(World& world, const Program& program, const std::vector<Host>
     results.types.push_back(y.value->type());
     results.shapes.push_back(y.value->placement.shape());
     results.values.push_back(elements_of(engine, *y.value));
+    results.views_fit = results.views_fit && view_fits(engine, *y.value, results.values.back());
   }
   if (nodes.empty()) return results;
   // The weighted sum of all floating outputs, which have one type.
@@ -288,6 +324,52 @@ std::string surprise(const World& world, const std::vector<mtf::Record>& sent, C
   return {};
 }
 
+/// A record of a collective that counts other bytes than its kind has to send: of n elements over p ranks a part of n / p
+/// to each of the others, in an allreduce of parts (a reduce-scatter) and of their sums (an allgather).
+std::string miscounted(const World& world) {
+  for (const mtf::Record& record : world.records()) {
+    if (!record.is_collective || record.collective == mtf::Collective::exchange) continue;
+    const auto members = static_cast<double>(world.mesh().size(record.axes));
+    const double part = static_cast<double>(record.count * mtf::bytes_of(record.type)) / members;
+    const double messages = (members - 1) * (record.collective == mtf::Collective::all_reduce ? 2 : 1);
+    if (std::abs(record.wire_bytes - messages * part) > 0.01) return support::text_of(record);
+  }
+  return {};
+}
+
+/// The sequences of collectives so far, by the hash that ranks compare.
+class Sequences {
+ public:
+  /// Whether no other sequence had this hash.
+  bool is_new_or_known(World& world) {
+    std::string text;
+    for (const mtf::Record& record : world.records()) {
+      if (!record.is_collective) continue;
+      text += fmt::format("{} {} {};", mtf::name_of(record.collective), record.axes.bits, record.count);
+    }
+    return texts_.emplace(world.counters().sequence(), text).first->second == text;
+  }
+
+ private:
+  std::map<std::uint64_t, std::string> texts_;
+};
+
+/// A rule that is said to be unused and is not, or the other way round: one is used if a tensor has its dim.
+std::string misjudged_rule(const World& world, const Program& program, const Results& results) {
+  const std::vector<std::string> unused = world.unused_rules();
+  const auto has = [](const ShapeValue& shape, Name dim) { return mtf::find(shape, dim) >= 0; };
+  for (const auto& rule : world.engine().rules.rules) {
+    const std::string dim(rule.dim.text);
+    const bool said = std::ranges::find(unused, dim) != unused.end();
+    bool met = false, may_be_met = dim == outstanding;
+    for (const Input& input : program.inputs) met = met || has(input.shape, rule.dim);
+    for (const ShapeValue& shape : results.shapes) met = met || has(shape, rule.dim);
+    for (const ShapeValue& shape : program.unions) may_be_met = may_be_met || has(shape, rule.dim);
+    if (said ? met : !met && !may_be_met) return dim;
+  }
+  return {};
+}
+
 /// The elements that the ranks lack, all together, of a program that moves elements: forward those of inputs from which
 /// their slices of the results are, and in the gradient those of the results that came from their slices of the inputs.
 struct Lacking {
@@ -375,6 +457,7 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
   const std::uint64_t start = single != ~std::uint64_t{0} ? single : first_number();
   World alone(MPI_COMM_SELF, {.mesh = "p:1"});
   std::map<std::string, int> ran;
+  Sequences sequences;
   int refused = 0;
   for (std::uint64_t number = start; number < start + (single != ~std::uint64_t{0} ? 1 : cases); ++number) {
     const Case drawn = draw_case(number, kinds);
@@ -395,6 +478,10 @@ TEST_CASE("random programs under random layouts give what one rank gives") {
       continue;
     }
     const Results results = results_of(world, program, inputs);
+    CHECK_MESSAGE(sequences.is_new_or_known(world), what, ": the sequence of collectives passes for another");
+    CHECK_MESSAGE(miscounted(world) == "", what);
+    CHECK_MESSAGE(misjudged_rule(world, program, results) == "", what);
+    CHECK_MESSAGE(results.views_fit, what, ": the view of a slice begins elsewhere");
     CHECK_MESSAGE(world.verify_replicas(), what, ": the sequence of collectives differs between ranks");
     CHECK_MESSAGE(equal_on_all_ranks(results), what, ": replicas differ");
     // Outstanding sums are completed when they must be, which the documentation of the operations does not count.

@@ -5,36 +5,39 @@ namespace property {
 
 namespace {
 
-Program draw_reduce_sum(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
-    Program p;
-    const ShapeValue x = draw_shape(draw, dims);
-    const ShapeValue kept = shuffled(draw, some_of(draw, x, 50));
-    const double factor = !mtf::floating<T> || draw.chance(50) ? 1
-                          : draw.chance(50)
-                              ? 0.5
-                              : static_cast<double>(mtf::size_of(kept)) / static_cast<double>(mtf::size_of(x));
-    // Whole numbers of which bfloat16 holds the parts of some ranks and not the sum.
-    const bool whole = draw.chance(60);
-    const std::int64_t high = whole ? draw_high(draw, mtf::size_of(x) / mtf::size_of(kept), 1) : 4;
-    p.inputs = {{x, type_of<T>, whole ? Content::integers : Content::normal, -high, high}};
-    if (whole && factor == 1 && mtf::floating<T>) {
-      p.rounds_once = [=](const Slices& s) { return s.rounds_once(x, kept, type_of<T>, high); };
-    }
-    p.kind = "reduce_sum";
-    p.exactness = factor == 1 || factor == 0.5 ? Exactness::sums : Exactness::rounded;
-    p.text = fmt::format("reduce_sum to {} times {}", mtf::describe(kept), factor);
-    p.terms = mtf::size_of(x);
-    p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
-    p.run = [kept, factor]<class E>(E& e, const std::vector<Array>& xs) {
-      return std::vector<Array>{mtf::untyped::reduce_sum<E, T>(e, xs[0], kept, factor, "reduce_sum")};
-    };
-    p.naive = [kept, factor](const std::vector<Dense>& xs) {
-      return std::vector<Dense>{sum(kept, xs[0].shape, [&](const Index& i) { return Scalar(factor) * xs[0](i); })};
-    };
-    return p;
-  });
+/// `whole`: of whole numbers, of which bfloat16 holds the parts of some ranks and not the sum.
+template <class T>
+Program reducing(Draw& draw, const ShapeValue& dims, bool whole) {
+  Program p;
+  const ShapeValue x = draw_shape(draw, dims);
+  const ShapeValue kept = shuffled(draw, some_of(draw, x, 50));
+  const double factor = !mtf::floating<T> || draw.chance(whole ? 75 : 50) ? 1
+                        : draw.chance(50)
+                            ? 0.5
+                            : static_cast<double>(mtf::size_of(kept)) / static_cast<double>(mtf::size_of(x));
+  const std::int64_t high = whole ? draw_high(draw, mtf::size_of(x) / mtf::size_of(kept), 1) : 4;
+  p.inputs = {{x, type_of<T>, whole ? Content::integers : Content::normal, draw.chance(70) ? 0 : -high, high}};
+  if (whole && factor == 1 && mtf::floating<T>) {
+    p.rounds_once = [=](const Slices& s) { return s.rounds_once(x, kept, type_of<T>, high); };
+  }
+  p.kind = "reduce_sum";
+  p.exactness = factor == 1 || factor == 0.5 ? Exactness::sums : Exactness::rounded;
+  p.text = fmt::format("reduce_sum to {} times {}", mtf::describe(kept), factor);
+  p.terms = mtf::size_of(x);
+  p.sends = [=](const Slices& s) { return Collectives{s.sum(x, kept)}; };
+  p.run = [kept, factor]<class E>(E& e, const std::vector<Array>& xs) {
+    return std::vector<Array>{mtf::untyped::reduce_sum<E, T>(e, xs[0], kept, factor, "reduce_sum")};
+  };
+  p.naive = [kept, factor](const std::vector<Dense>& xs) {
+    return std::vector<Dense>{sum(kept, xs[0].shape, [&](const Index& i) { return Scalar(factor) * xs[0](i); })};
+  };
+  return p;
 }
+Program draw_reduce_sum(Draw& draw, const ShapeValue& dims) {
+  return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(
+      draw, [&]<class T>(std::type_identity<T>) { return reducing<T>(draw, dims, draw.chance(50)); });
+}
+Program draw_bfloat16_sum(Draw& draw, const ShapeValue& dims) { return reducing<mtf::bfloat16>(draw, dims, true); }
 
 Program draw_reduce_extreme(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
@@ -233,6 +236,7 @@ Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
 }
 
 constexpr Kind kinds[]{{"reduce_sum", draw_reduce_sum},
+                       {"reduce_sum", draw_bfloat16_sum},
                        {"reduce_max, reduce_min", draw_reduce_extreme},
                        {"reduce_max, reduce_min", draw_reduce_extreme},
                        {"reduce_all, reduce_any", draw_reduce_logical},
