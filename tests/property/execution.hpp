@@ -153,7 +153,7 @@ inline double roundoff(ElementType type) {
 }
 /// Of rounding to the element type what was computed in float, relative: the result, and each rank's part of a pending
 /// sum.
-inline double rounding(ElementType type) { return type == ElementType::bfloat16 ? 0x1p-9 : 0; }
+inline double rounding(ElementType type) { return type == ElementType::bfloat16 ? 0x1p-8 : 0; }
 
 /// What is lost at the lower end of the type's range, where numbers have fewer bits.
 inline double underflow(ElementType type) {

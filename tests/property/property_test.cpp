@@ -243,7 +243,7 @@ struct Judge {
         return exact ? 0 : error(type) * naive[o].elements[i].size + underflow(type);
       };
       CHECK_MESSAGE(agree(results.values[o], expected, tolerance), what, ", output ", o, " of ", place,
-                    " against a naive loop", exact ? ", rounded once" : "");
+                    " against a naive loop", std::string(exact ? ", rounded once" : ""));
       if (!is_floating(type)) continue;
       for (std::size_t i = 0; i < naive[o].elements.size(); ++i) {
         slope += weight(o, i) * naive[o].elements[i].slope;
