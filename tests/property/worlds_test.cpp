@@ -5,7 +5,12 @@
 #include "execution.hpp"
 
 using namespace property;
-using namespace support;
+using support::A;
+using support::B;
+using support::C;
+using support::host;
+using support::rank_of_process;
+using support::ranks;
 
 namespace {
 
