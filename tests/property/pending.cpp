@@ -12,7 +12,7 @@ Program draw_scattered_sum(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, mtf::bfloat16, mtf::bfloat16, std::int32_t, std::int64_t>(
       draw, [&]<class T>(std::type_identity<T>) {
         Program p;
-        const ShapeValue x = draw_shape(draw, dims, 2);
+        const ShapeValue x = draw_shape(draw, dims, draw.of({2, 3, 3}));
         const auto apart = static_cast<int>(draw.number(1, x.size() - 1));
         ShapeValue kept, summed;
         for (int i = 0; i < x.size(); ++i) (i < apart ? kept : summed).push_back(x[i]);

@@ -59,6 +59,11 @@ Case draw_case(std::uint64_t number, const std::vector<Kind>& kinds) {
     }
     return nullptr;
   };
+  const auto shares_axis = [&](const std::string& a, const std::string& b) {
+    return std::ranges::any_of(axes, [&](std::string_view axis) {
+      return a.find(axis) != std::string::npos && b.find(axis) != std::string::npos;
+    });
+  };
   const auto parts_of = [&](const std::string& rule) {
     std::int64_t parts = 1;
     for (std::size_t i = 0; i < count; ++i) parts *= rule.find(axes[i]) != std::string::npos ? sizes[i] : 1;
@@ -79,14 +84,21 @@ Case draw_case(std::uint64_t number, const std::vector<Kind>& kinds) {
   };
   for (const Input& input : result.program.inputs) collect(input.shape);
   for (const ShapeValue& shape : result.program.unions) collect(shape);
+  // A dim that is to be split as another: over its axes, or over one for both, which no other dim of the program keeps.
+  const auto split_as = [&](const DimValue& dim, std::string_view original) {
+    const std::string* known = rule_of(original);
+    const std::string rule(known != nullptr ? *known
+                                            : axes[static_cast<std::size_t>(draw.number(0, std::ssize(sizes) - 1))]);
+    if (dim.extent % parts_of(rule) != 0 || extent_of(dims, original) % parts_of(rule) != 0) return false;
+    std::erase_if(rules, [&](const auto& other) { return other.first == original || shares_axis(other.second, rule); });
+    rules.emplace_back(original, rule);
+    rules.emplace_back(dim.name.text, rule);
+    return true;
+  };
   for (const DimValue& dim : more) {
     bool alike = false;
-    for (const auto& [copy, original] : result.program.split_alike) {
-      const std::string* rule = dim.name == Name(copy) ? rule_of(original) : nullptr;
-      if (rule == nullptr || dim.extent % parts_of(*rule) != 0 || !draw.chance(70)) continue;
-      rules.emplace_back(dim.name.text, *rule);
-      alike = true;
-    }
+    for (const auto& [copy, original] : result.program.split_alike)
+      alike = alike || (dim.name == Name(copy) && draw.chance(70) && split_as(dim, original));
     if (!alike) add_rule(dim);
   }
   // A dim of sums that are still outstanding when an operation, or its gradient, gets them.
