@@ -188,7 +188,7 @@ inline ShapeValue shuffled(Draw& draw, ShapeValue shape) {
 /// The largest of whole numbers, of which each term of a sum is a product of so many: in most cases such that bfloat16
 /// holds the sums of some ranks' terms and not that of all.
 inline std::int64_t draw_high(Draw& draw, std::int64_t terms, int factors) {
-  const std::int64_t part = 256 * support::ranks() / draw.of<std::int64_t>({1, 2, 4}) / terms;
+  const std::int64_t part = 256 * support::ranks() / draw.of<std::int64_t>({1, 1, 2}) / terms;
   const auto high = static_cast<std::int64_t>(std::pow(static_cast<double>(part), 1.0 / factors));
   return std::clamp<std::int64_t>(high, 2, factors == 1 ? 250 : 15);
 }
@@ -320,6 +320,7 @@ struct Program {
   std::function<bool(const Slices&)> rounds_once;
   /// Dims of which the first is to be split as the second, if its extent permits, in most cases.
   std::vector<std::pair<std::string_view, std::string_view>> split_alike;
+  std::string_view summed{};   ///< a dim that is to be split over all axes, if its extent permits, in most cases
   bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients
   bool moves = false;          ///< results are elements of the inputs, or 0, and no rank receives what it does not lack
   Exactness exactness = Exactness::same;

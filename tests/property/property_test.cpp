@@ -101,6 +101,13 @@ Case draw_case(std::uint64_t number, const std::vector<Kind>& kinds) {
       alike = alike || (dim.name == Name(copy) && draw.chance(70) && split_as(dim, original));
     if (!alike) add_rule(dim);
   }
+  const std::string_view summed = result.program.summed;
+  if (!summed.empty() && extent_of(dims, summed) % ranks() == 0 && draw.chance(70)) {
+    std::string all;
+    for (std::size_t i = 0; i < count; ++i) all += fmt::format("{}{}", i > 0 ? "," : "", axes[i]);
+    rules.clear();
+    rules.emplace_back(summed, all);
+  }
   // A dim of sums that are still outstanding when an operation, or its gradient, gets them.
   if (draw.chance(35))
     rules.emplace_back(outstanding, axes[static_cast<std::size_t>(draw.number(0, std::ssize(sizes) - 1))]);

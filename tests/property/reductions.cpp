@@ -20,6 +20,9 @@ Program reducing(Draw& draw, const ShapeValue& dims, bool whole) {
   if (whole && factor == 1 && mtf::floating<T>) {
     p.rounds_once = [=](const Slices& s) { return s.rounds_once(x, kept, type_of<T>, high); };
   }
+  for (const DimValue& dim : x) {
+    if (whole && mtf::find(kept, dim.name) < 0 && dim.extent % support::ranks() == 0) p.summed = dim.name.text;
+  }
   p.kind = "reduce_sum";
   p.exactness = factor == 1 || factor == 0.5 ? Exactness::sums : Exactness::rounded;
   p.text = fmt::format("reduce_sum to {} times {}", mtf::describe(kept), factor);
@@ -236,6 +239,7 @@ Program draw_cumsum(Draw& draw, const ShapeValue& dims) {
 }
 
 constexpr Kind kinds[]{{"reduce_sum", draw_reduce_sum},
+                       {"reduce_sum", draw_bfloat16_sum},
                        {"reduce_sum", draw_bfloat16_sum},
                        {"reduce_max, reduce_min", draw_reduce_extreme},
                        {"reduce_max, reduce_min", draw_reduce_extreme},
