@@ -38,12 +38,14 @@ Program draw_random(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, mtf::bfloat16, mtf::bfloat16>(draw, [&]<class T>(std::type_identity<T>) {
     Program p;
     const ShapeValue shape = draw_shape(draw, dims);
-    const auto distribution = draw.of({mtf::Distribution::uniform, mtf::Distribution::uniform,
-                                       mtf::Distribution::normal, mtf::Distribution::truncated_normal});
+    const auto distribution =
+        draw.of({mtf::Distribution::uniform, mtf::Distribution::uniform, mtf::Distribution::uniform,
+                 mtf::Distribution::normal, mtf::Distribution::truncated_normal});
     const mtf::Key key = mtf::seed{static_cast<std::uint64_t>(draw.number(0, 1000))} / "case";
     // Of uniform numbers the interval, which may have few elements of the type; of others mean and deviation.
     using Pair = std::pair<double, double>;
-    const auto [a, b] = draw.of({Pair{0, 1}, Pair{-1, 1}, Pair{-40, -39}, Pair{100, 101}, Pair{100, 101}});
+    const auto [a, b] =
+        draw.of({Pair{0, 1}, Pair{-1, 1}, Pair{-40, -39}, Pair{100, 101}, Pair{7, 7.25}, Pair{-2, -1.75}});
     p.kind = "random";
     p.text = fmt::format("random numbers {} {} {} for {}", static_cast<int>(distribution), a, b, mtf::describe(shape));
     p.unions = {shape};
