@@ -53,7 +53,7 @@ Program of_rows(Draw& draw, const ShapeValue& dims, const std::string& kind, std
   Program p;
   const ShapeValue x = draw_shape(draw, dims);
   d = dim_of(draw, x);
-  p.inputs = {{x, type_of<T>, draw.of({Content::integers, Content::normal, Content::special})}};
+  p.inputs = {{x, type_of<T>, draw.of({Content::integers, Content::normal, Content::special, Content::special})}};
   p.kind = kind;
   p.text = kind + " along " + std::string(d);
   return p;
