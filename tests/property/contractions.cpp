@@ -13,13 +13,22 @@ Program draw_einsum(Draw& draw, const ShapeValue& dims) {
     Program p;
     const auto operands = draw.of<std::int64_t>({1, 2, 2, 2, 3, 3, 4});
     ShapeValue all;
+    // Products of whole numbers of which bfloat16 holds the parts of some ranks and not the sum.
+    const bool whole = draw.chance(40);
+    const std::int64_t high = whole ? draw.of<std::int64_t>({2, 4, 8, 15}) : 2;
+    const std::int64_t low = draw.chance(50) ? -high : 0;  // sums that grow
     for (std::int64_t i = 0; i < operands; ++i) {
       ShapeValue shape = draw_shape(draw, dims);
       while (shape.size() > 1 && mtf::size_of(mtf::unite(all, shape)) > most_products) shape.erase(0);
       all = mtf::unite(all, shape);
-      p.inputs.push_back({shape, type_of<T>, Content::normal, -2, 2});
+      p.inputs.push_back({shape, type_of<T>, whole ? Content::integers : Content::normal, low, high});
     }
     const ShapeValue out = shuffled(draw, some_of(draw, all, 60));
+    if (whole && operands <= 2 && mtf::floating<T>) {  // with more, products of some are rounded before
+      const std::int64_t product = operands == 1 ? high : high * high;
+      p.rounds_once = [=](const Slices& s) { return s.rounds_once(all, out, type_of<T>, product); };
+    }
+    p.roundings = static_cast<int>(2 * std::max<std::int64_t>(1, operands - 1));
     const auto order = draw.chance(30) ? mtf::einsum_order::as_written : mtf::einsum_order::fastest;
     const bool written = order == mtf::einsum_order::as_written;
     p.text = fmt::format("einsum of {} to {}{}", operands, mtf::describe(out), written ? " as written" : "");

@@ -171,15 +171,19 @@ Program draw_stop_gradient(Draw& draw, const ShapeValue& dims) {
 }
 Program draw_extreme_of_two(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, std::int32_t>(draw, [&]<class T>(std::type_identity<T>) {
-    // At a tie each operand has the full slope; small integers tie often.
-    const bool ties = draw.chance(50);
-    return mapped<T, T, 2>(
-        draw, dims, "maximum", ties ? "maximum with ties" : "maximum", mtf::functions::Maximum{},
-        [](const auto& x) {
-          if (x[0].value != x[1].value) return x[0].value > x[1].value ? x[0] : x[1];
+    // At a tie each operand has the full slope; small integers tie often. The first NaN goes before all numbers.
+    const Content content = draw.of({Content::normal, Content::integers, Content::special});
+    const auto one = [&](const char* name, const auto& f, bool largest) {
+      const auto naive = [=](const auto& x) {
+        if (x[0].value == x[1].value)
           return Scalar{x[0].value, x[0].slope + x[1].slope, x[0].size, x[0].slope_size + x[1].slope_size};
-        },
-        ties ? Content::integers : Content::normal, -2, 2);
+        const bool first = largest ? x[0].value > x[1].value : x[0].value < x[1].value;
+        return first || std::isnan(x[0].value) ? x[0] : x[1];
+      };
+      return mapped<T, T, 2>(draw, dims, "maximum, minimum", name, f, naive, content, -2, 2);
+    };
+    if (draw.chance(50)) return one("maximum", mtf::functions::Maximum{}, true);
+    return one("minimum", mtf::functions::Minimum{}, false);
   });
 }
 Program draw_function_of_three(Draw& draw, const ShapeValue& dims) {
@@ -200,14 +204,15 @@ Program draw_exponential(Draw& draw, const ShapeValue& dims) {
 }
 Program draw_comparison(Draw& draw, const ShapeValue& dims) {
   return with_type<double, mtf::bfloat16, std::int32_t, std::int64_t>(draw, [&]<class T>(std::type_identity<T>) {
+    const Content content = draw.chance(50) ? Content::integers : Content::special;
     if (draw.chance(50)) {
       return mapped<bool, T, 2>(
           draw, dims, "comparison", "less", mtf::functions::Less{},
-          [](const auto& x) { return Scalar(x[0].value < x[1].value); }, Content::integers, -2, 2);
+          [](const auto& x) { return Scalar(x[0].value < x[1].value); }, content, -2, 2);
     }
     return mapped<bool, T, 2>(
         draw, dims, "comparison", "equal", mtf::functions::Equal{},
-        [](const auto& x) { return Scalar(x[0].value == x[1].value); }, Content::integers, -2, 2);
+        [](const auto& x) { return Scalar(x[0].value == x[1].value); }, content, -2, 2);
   });
 }
 Program draw_logic(Draw& draw, const ShapeValue& dims) {
@@ -230,8 +235,9 @@ Program draw_where(Draw& draw, const ShapeValue& dims) {
   return with_type<double, float, mtf::bfloat16, std::int32_t, std::int64_t, bool>(draw, [&]<class T>(
                                                                                              std::type_identity<T>) {
     Program p = mapped<T, T, 2>(
-        draw, dims, "where", "where", mtf::functions::Maximum{}, [](const auto& x) { return x[0]; }, Content::normal,
-        std::same_as<T, bool> ? 0 : -4, std::same_as<T, bool> ? 1 : 4);
+        draw, dims, "where", "where", mtf::functions::Maximum{}, [](const auto& x) { return x[0]; },
+        draw.chance(50) ? Content::normal : Content::special, std::same_as<T, bool> ? 0 : -4,
+        std::same_as<T, bool> ? 1 : 4);
     const ShapeValue condition = draw_shape(draw, p.unions[0]);
     p.inputs.push_back({condition, ElementType::boolean, Content::integers, 0, 1});
     p.run = []<class E>(E& e, const std::vector<Array>& xs) {
@@ -248,7 +254,8 @@ Program draw_where(Draw& draw, const ShapeValue& dims) {
 template <class To, class From>
 Program casting(Draw& draw, const ShapeValue& dims) {
   Program p;
-  p.inputs = {{draw_shape(draw, dims), type_of<From>, Content::normal, std::same_as<From, bool> ? 0 : -4,
+  const Content content = draw.of({Content::normal, Content::halves, Content::special});
+  p.inputs = {{draw_shape(draw, dims), type_of<From>, content, std::same_as<From, bool> ? 0 : -4,
                std::same_as<From, bool> ? 1 : 4}};
   p.kind = "cast";
   p.text = "cast to " + name_of_type<To>();
@@ -260,7 +267,12 @@ Program casting(Draw& draw, const ShapeValue& dims) {
     return std::vector<Dense>{make(xs[0].shape, [&](const Index& i) {
       Scalar x = xs[0](i);
       if (std::same_as<To, bool>) return Scalar(x.value != 0);
-      if (std::integral<To>) return Scalar(std::trunc(x.value));  // towards zero, as static_cast
+      if constexpr (std::integral<To>) {  // towards zero, the nearest that there is, 0 of NaN
+        if (std::isnan(x.value)) return Scalar(0);
+        const auto lowest = static_cast<double>(std::numeric_limits<To>::min());
+        const auto highest = static_cast<double>(std::numeric_limits<To>::max());
+        return Scalar(std::clamp(std::trunc(x.value), lowest, highest));
+      }
       return x;
     })};
   };
@@ -269,6 +281,7 @@ Program casting(Draw& draw, const ShapeValue& dims) {
 Program draw_cast(Draw& draw, const ShapeValue& dims) {
   constexpr DrawProgram pairs[]{casting<float, double>,         casting<double, float>,
                                 casting<mtf::bfloat16, double>, casting<float, mtf::bfloat16>,
+                                casting<mtf::bfloat16, double>, casting<mtf::bfloat16, float>,
                                 casting<std::int32_t, double>,  casting<std::int64_t, std::int32_t>,
                                 casting<double, std::int64_t>,  casting<float, bool>,
                                 casting<bool, std::int32_t>,    casting<std::int32_t, mtf::bfloat16>};
@@ -281,7 +294,7 @@ constexpr Kind kinds[]{{"activation", draw_activation},
                        {"stop_gradient", draw_stop_gradient},
                        {"add, subtract", draw_sum},
                        {"multiply", draw_product},
-                       {"maximum", draw_extreme_of_two},
+                       {"maximum, minimum", draw_extreme_of_two},
                        {"map of three", draw_function_of_three},
                        {"exp", draw_exponential},
                        {"comparison", draw_comparison},

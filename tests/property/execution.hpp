@@ -14,7 +14,7 @@ using Host = std::vector<double>;
 inline std::vector<Kind> all_kinds() {
   std::vector<Kind> all;
   for (const std::span<const Kind> family :
-       {contractions(), elementwise(), reductions(), movements(), selections(), windows(), noise()}) {
+       {contractions(), elementwise(), reductions(), movements(), selections(), windows(), noise(), pending()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -37,16 +37,41 @@ auto dispatch(ElementType type, const F& f) {
   return f(std::uint8_t{});  // a bool is held in a byte
 }
 
+/// A number of Content::special; `odd` is the percentage of NaN, and that of infinities.
+inline double special_number(Draw& draw, int odd_nan, int odd_infinity) {
+  if (draw.chance(odd_nan)) return std::nan("");
+  const double sign = draw.chance(50) ? 1 : -1;
+  if (draw.chance(odd_infinity)) return sign * HUGE_VAL;
+  switch (draw.number(0, 5)) {
+    case 0: return sign * std::ldexp(1.0, static_cast<int>(draw.number(60, 100)));
+    case 1: return draw.normal();
+    case 2: return sign;
+    default: return sign * 0.0;
+  }
+}
+/// One of Content::halves: a number of 8 bits, half of its last one, and what a rounding to float may lose.
+inline double half_way(Draw& draw) {
+  const auto eight_bits = static_cast<double>(draw.number(128, 255));
+  const double near = draw.of({0.0, 0x1p-40, -0x1p-40, 0x1p-12, -0x1p-12});
+  return (draw.chance(50) ? 1 : -1) * std::ldexp(eight_bits + 0.5 + near, static_cast<int>(draw.number(-12, -4)));
+}
 /// Numbers that are elements of the type.
 inline Host draw_elements(Draw& draw, const Input& input) {
   Host elements(static_cast<std::size_t>(mtf::size_of(input.shape)));
+  const bool whole = input.content == Content::integers || !is_floating(input.type);
+  const bool special = input.content == Content::special && !whole;
+  const int odd_nan = special ? draw.of({0, 4, 25}) : 0;
+  const int odd_infinity = special ? draw.of({0, 5, 25}) : 0;
   for (double& element : elements) {
-    if (input.content == Content::integers || !is_floating(input.type)) {
+    if (whole) {
       element = static_cast<double>(draw.number(input.low, input.high));
-    } else {
-      element = dispatch(input.type,
-                         [&](auto like) { return static_cast<double>(static_cast<decltype(like)>(draw.normal())); });
+      continue;
     }
+    const double number = special                            ? special_number(draw, odd_nan, odd_infinity)
+                          : input.content == Content::far    ? 1000 * draw.normal()
+                          : input.content == Content::halves ? half_way(draw)
+                                                             : draw.normal();
+    element = dispatch(input.type, [&](auto like) { return static_cast<double>(static_cast<decltype(like)>(number)); });
   }
   return elements;
 }
@@ -130,6 +155,11 @@ inline double roundoff(ElementType type) {
 /// sum.
 inline double rounding(ElementType type) { return type == ElementType::bfloat16 ? 0x1p-8 : 0; }
 
+/// What is lost at the lower end of the type's range, where numbers have fewer bits.
+inline double underflow(ElementType type) {
+  return type == ElementType::float64 ? 0x1p-1020 : is_floating(type) ? 0x1p-124 : 0;
+}
+
 /// Elementary functions and products are several roundings.
 inline constexpr double slack = 4;
 inline double largest(const Host& x) {
@@ -140,12 +170,13 @@ inline double largest(const Host& x) {
   return result;
 }
 
-/// Whether all elements agree within tolerance(element).
+/// Whether all elements agree within tolerance(element); infinities are no tolerance for others.
 template <class Tolerance>
 bool agree(const Host& got, const Host& expected, const Tolerance& tolerance) {
   if (got.size() != expected.size()) return false;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))) continue;
+    if (!std::isfinite(got[i]) || !std::isfinite(expected[i])) return false;
     if (!(std::abs(got[i] - expected[i]) <= tolerance(i))) return false;
   }
   return true;

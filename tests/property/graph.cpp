@@ -160,10 +160,12 @@ std::vector<Host> leaves_of(const Graph& graph, const Step& step) {
   for (std::size_t i = 0; i < step.program.inputs.size(); ++i) {
     Draw draw(step.seed * 31 + i);
     Input input = step.program.inputs[i];
-    if (graph.whole && is_floating(input.type)) {
+    if (is_floating(input.type) && (graph.whole || input.content == Content::special)) {
       input.content = Content::integers;
       input.low = -2;
       input.high = 2;
+    } else if (input.content != Content::integers) {  // what overflows elsewhere is in single programs
+      input.content = Content::normal;
     }
     leaves.push_back(draw_elements(draw, input));
   }

@@ -8,7 +8,7 @@ using namespace property;
 
 namespace {
 
-/// Twice its operand, wrong by design where a rule names the operand's first dim and that has more than one element.
+/// Its operand, one more by design where a rule names the operand's first dim and that has more than one element.
 Program draw_wrong(Draw& draw, const ShapeValue& dims) {
   Program p;
   const ShapeValue x = draw_shape(draw, dims, 2);
@@ -16,8 +16,9 @@ Program draw_wrong(Draw& draw, const ShapeValue& dims) {
   p.kind = p.text = "wrong";
   p.run = [x]<class E>(E& e, const std::vector<Array>& xs) {
     const bool wrong = !e.rules.axes_of(x[0].name).empty() && x[0].extent > 1;
-    if (wrong) return xs;
-    const std::array<Array, 2> terms{xs[0], xs[0]};
+    if (!wrong) return xs;
+    const Array ones{mtf::detail::Elements<E, double>::filled(e, xs[0].value->placement, 1), {}};
+    const std::array<Array, 2> terms{xs[0], ones};
     return std::vector<Array>{mtf::untyped::map<E, double, double>(e, "add", mtf::functions::Add{}, terms)};
   };
   return p;

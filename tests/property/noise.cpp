@@ -17,6 +17,16 @@ double number_at(const mtf::Key& key, mtf::Distribution distribution, double a, 
   plan.b = b;
   return mtf::kernels::draw(plan, mixed, mtf::kernels::Philox(at >> 2U, 0, mixed), at);
 }
+/// The element of the type that is next to one of them, in a direction.
+double neighbour(ElementType type, double from, double to) {
+  if (type == ElementType::float64) return std::nextafter(from, to);
+  if (type == ElementType::float32)
+    return static_cast<double>(std::nextafter(static_cast<float>(from), static_cast<float>(to)));
+  if (from == 0) return std::copysign(0x1p-133, to);
+  double step = std::abs(from) * 0x1p-10;  // less than half of what lies between neighbours
+  while (rounded_to(type, from + std::copysign(step, to - from)) == from) step *= 1.25;
+  return rounded_to(type, from + std::copysign(step, to - from));
+}
 /// The row-major index of an element.
 std::int64_t index_in(const ShapeValue& shape, const Index& i) {
   std::int64_t result = 0;
@@ -25,23 +35,31 @@ std::int64_t index_in(const ShapeValue& shape, const Index& i) {
 }
 
 Program draw_random(Draw& draw, const ShapeValue& dims) {
-  return with_type<double, float, mtf::bfloat16>(draw, [&]<class T>(std::type_identity<T>) {
+  return with_type<double, float, mtf::bfloat16, mtf::bfloat16>(draw, [&]<class T>(std::type_identity<T>) {
     Program p;
     const ShapeValue shape = draw_shape(draw, dims);
     const auto distribution =
-        draw.of({mtf::Distribution::uniform, mtf::Distribution::normal, mtf::Distribution::truncated_normal});
+        draw.of({mtf::Distribution::uniform, mtf::Distribution::uniform, mtf::Distribution::uniform,
+                 mtf::Distribution::normal, mtf::Distribution::truncated_normal});
     const mtf::Key key = mtf::seed{static_cast<std::uint64_t>(draw.number(0, 1000))} / "case";
+    // Of uniform numbers the interval, which may have few elements of the type; of others mean and deviation.
+    using Pair = std::pair<double, double>;
+    const auto [a, b] =
+        draw.of({Pair{0, 1}, Pair{-1, 1}, Pair{-40, -39}, Pair{100, 101}, Pair{7, 7.25}, Pair{-2, -1.75}});
     p.kind = "random";
-    p.exactness = Exactness::rounded;
-    p.text = "random numbers for " + mtf::describe(shape);
+    p.text = fmt::format("random numbers {} {} {} for {}", static_cast<int>(distribution), a, b, mtf::describe(shape));
     p.unions = {shape};
     p.run = [=]<class E>(E& e, const std::vector<Array>&) {
       mtf::require_legal(e, "random", shape);
-      return std::vector<Array>{Array{mtf::untyped::random<E, T>(e, e.place(shape), key, distribution, 0, 1), {}}};
+      return std::vector<Array>{Array{mtf::untyped::random<E, T>(e, e.place(shape), key, distribution, a, b), {}}};
     };
     p.naive = [=](const std::vector<Dense>&) {
-      return std::vector<Dense>{
-          make(shape, [&](const Index& i) { return Scalar(number_at(key, distribution, 0, 1, index_in(shape, i))); })};
+      return std::vector<Dense>{make(shape, [&](const Index& i) {
+        const double number = rounded_to(type_of<T>, number_at(key, distribution, a, b, index_in(shape, i)));
+        if (distribution != mtf::Distribution::uniform) return Scalar(number);
+        // The ends are no numbers of the interval, though the nearest element of the type may be one.
+        return Scalar(std::clamp(number, neighbour(type_of<T>, a, b), neighbour(type_of<T>, b, a)));
+      })};
     };
     return p;
   });

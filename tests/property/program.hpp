@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <span>
@@ -137,15 +138,17 @@ Dense sum(const ShapeValue& kept, const ShapeValue& over, const F& f) {
   });
   return result;
 }
-/// The extreme elements of x over the dims that `kept` lacks. Its derivative is that of all elements that tie, as the
-/// original has it.
+/// The extreme elements of x over the dims that `kept` lacks, NaN if there is one among them. Its derivative is that of
+/// all elements that tie, as the original has it; NaN ties with nothing.
 inline Dense extreme(const ShapeValue& kept, const Dense& x, bool largest) {
   Dense result{
       kept, std::vector<Scalar>(static_cast<std::size_t>(mtf::size_of(kept)), Scalar(largest ? -HUGE_VAL : HUGE_VAL))};
   for_each(x.shape, [&](const Index& index) {
     Scalar& best = result.elements[result.offset(index)];
     const Scalar& element = x(index);
-    if (largest ? element.value > best.value : element.value < best.value) {
+    if (std::isnan(element.value)) {
+      best = Scalar(element.value);
+    } else if (largest ? element.value > best.value : element.value < best.value) {
       best = element;
     } else if (element.value == best.value) {
       best.slope += element.slope;
@@ -182,6 +185,13 @@ inline ShapeValue shuffled(Draw& draw, ShapeValue shape) {
   for (int i = shape.size() - 1; i > 0; --i) std::swap(shape[i], shape[static_cast<int>(draw.number(0, i))]);
   return shape;
 }
+/// The largest of whole numbers, of which each term of a sum is a product of so many: in most cases such that bfloat16
+/// holds the sums of some ranks' terms and not that of all.
+inline std::int64_t draw_high(Draw& draw, std::int64_t terms, int factors) {
+  const std::int64_t part = 256 * support::ranks() / draw.of<std::int64_t>({1, 1, 2}) / terms;
+  const auto high = static_cast<std::int64_t>(std::pow(static_cast<double>(part), 1.0 / factors));
+  return std::clamp<std::int64_t>(high, 2, factors == 1 ? 250 : 15);
+}
 inline std::string_view dim_of(Draw& draw, const ShapeValue& shape) {
   return shape[static_cast<int>(draw.number(0, shape.size() - 1))].name.text;
 }
@@ -194,10 +204,13 @@ inline ShapeValue draw_shape(Draw& draw, const ShapeValue& dims, int least = 1) 
   return shuffled(draw, shape);
 }
 
-/// What an input holds.
+/// What an input holds. Where the type is no floating one, whole numbers in [low, high].
 enum class Content {
-  normal,    ///< normal numbers, in integers whole ones of a few units
+  normal,    ///< normal numbers
   integers,  ///< in [low, high]: ties, indices, conditions
+  special,   ///< zeros of either sign, ties, large numbers, and in most arrays infinities, NaN or both
+  far,       ///< numbers whose exponentials overflow
+  halves,    ///< half-way between two bfloat16, or nearly so
 };
 struct Input {
   ShapeValue shape;
@@ -247,6 +260,12 @@ class Slices {
   [[nodiscard]] Sent reduction(mtf::AxisSet over, const ShapeValue& to) const {
     return {.kind = mtf::Collective::all_reduce, .axes = over, .count = local(to)};
   }
+  /// Whether a sum of whole numbers up to `high` has no rounding but that of the result: there are no parts of several
+  /// ranks, or every part fits into the 8 bits of bfloat16. float holds all the sums that are drawn.
+  [[nodiscard]] bool rounds_once(const ShapeValue& from, const ShapeValue& to, ElementType type,
+                                 std::int64_t high) const {
+    return type != ElementType::bfloat16 || (axes(from) - axes(to)).empty() || local(from) / local(to) * high <= 256;
+  }
   /// One exchange at most, if any of these dims is split.
   [[nodiscard]] Sent exchange(const ShapeValue& dims) const {
     return {.kind = mtf::Collective::exchange, .axes = axes(dims), .any_axes = !axes(dims).empty(), .may = true};
@@ -293,9 +312,15 @@ struct Program {
   std::vector<ShapeValue> unions;  ///< lists of dims that must be legal together, beside each input alone
   std::function<bool(const mtf::PlacementRules&)> legal;  ///< what must hold besides, if anything
   std::function<Collectives(const Slices&)> sends,
-      sends_back;              ///< forward, with results complete, and in the gradient; none if not set
-  std::int64_t terms = 1;      ///< of the longest sum
-  int roundings = 2;           ///< to the element type: of each rank's part of a pending sum, and of the result
+      sends_back;          ///< forward, with results complete, and in the gradient; none if not set
+  std::int64_t terms = 1;  ///< of the longest sum
+  int roundings = 2;       ///< to the element type: of each rank's part of a pending sum, and of the result
+  /// Whether a sum is exact until the one rounding of the result, with the input's elements at most as large as they
+  /// are, in a layout: not set for never. What Exactness::same says is.
+  std::function<bool(const Slices&)> rounds_once;
+  /// Dims of which the first is to be split as the second, if its extent permits, in most cases.
+  std::vector<std::pair<std::string_view, std::string_view>> split_alike;
+  std::string_view summed{};   ///< a dim that is to be split over all axes, if its extent permits, in most cases
   bool differentiable = true;  ///< of an operation with floating inputs: whether they have gradients
   bool moves = false;          ///< results are elements of the inputs, or 0, and no rank receives what it does not lack
   Exactness exactness = Exactness::same;
@@ -314,6 +339,7 @@ std::span<const Kind> movements();
 std::span<const Kind> selections();
 std::span<const Kind> windows();
 std::span<const Kind> noise();
+std::span<const Kind> pending();
 
 /// Calls f with an object of the drawn type, one of Ts.
 template <class... Ts, class F>
@@ -333,6 +359,16 @@ std::string name_of_type() {
 
 inline bool is_floating(ElementType type) {
   return type == ElementType::float64 || type == ElementType::float32 || type == ElementType::bfloat16;
+}
+/// The number of the type that is nearest to x, of two the even one; found without the library's conversions.
+inline double rounded_to(ElementType type, double x) {
+  if (type == ElementType::float32) return static_cast<double>(static_cast<float>(x));
+  if (type != ElementType::bfloat16 || !std::isfinite(x) || x == 0) return x;
+  int exponent = 0;
+  (void)std::frexp(x, &exponent);                     // |x| in [1/2, 1) times 2^exponent
+  const int unit = std::max(exponent - 8, -126 - 7);  // of the last of 8 bits, or of the denormal numbers
+  const double result = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
+  return std::abs(result) < 0x1p128 ? result : std::copysign(HUGE_VAL, x);
 }
 
 }  // namespace property

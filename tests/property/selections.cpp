@@ -8,14 +8,21 @@ namespace property {
 
 namespace {
 
+/// Where NaN counts.
+enum class Nan {
+  largest,  ///< as larger than any number
+  first,    ///< before every number
+};
 /// The indices along d of the elements of x's row, sorted; equal ones by index.
-std::vector<std::int64_t> sorted_row(const Dense& x, std::string_view d, const Index& row, bool largest_first) {
+std::vector<std::int64_t> sorted_row(const Dense& x, std::string_view d, const Index& row, bool largest_first,
+                                     Nan nan = Nan::largest) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(extent_of(x.shape, d)));
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
     const double a = x(row.with(d, i)).value;
     const double b = x(row.with(d, j)).value;
-    if (a == b) return i < j;
+    if (a == b || (std::isnan(a) && std::isnan(b))) return i < j;
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) == (nan == Nan::first || largest_first);
     return largest_first ? a > b : a < b;
   });
   return order;
@@ -40,13 +47,13 @@ Collectives search(const Slices& s, const ShapeValue& x, std::string_view d, std
   return {gathered, gathered};
 }
 
-/// A program over a dim of one input, with ties in half of the cases.
+/// A program over a dim of one input, with ties in most cases, NaN and infinities in some.
 template <class T>
 Program of_rows(Draw& draw, const ShapeValue& dims, const std::string& kind, std::string_view& d) {
   Program p;
   const ShapeValue x = draw_shape(draw, dims);
   d = dim_of(draw, x);
-  p.inputs = {{x, type_of<T>, draw.chance(50) ? Content::integers : Content::normal}};
+  p.inputs = {{x, type_of<T>, draw.of({Content::integers, Content::normal, Content::special, Content::special})}};
   p.kind = kind;
   p.text = kind + " along " + std::string(d);
   return p;
@@ -123,7 +130,9 @@ Program draw_arg_extreme(Draw& draw, const ShapeValue& dims) {
           e, xs[0], Name(d), largest ? mtf::Combine::max : mtf::Combine::min, "arg_extreme")};
     };
     p.naive = [=](const std::vector<Dense>& xs) {
-      return std::vector<Dense>{selected(xs[0], d, without(xs[0].shape, d), {}, largest, 0)[1]};
+      return std::vector<Dense>{make(without(xs[0].shape, d), [&](const Index& i) {
+        return Scalar(static_cast<double>(sorted_row(xs[0], d, i, largest, Nan::first)[0]));
+      })};
     };
     return p;
   });
