@@ -82,9 +82,13 @@ void run_in(E& engine, const Graph& graph, Results& all, const Errors& errors) {
       bool rounded = step.program.exactness != Exactness::same;
       if (source.step >= 0) {
         const Array& from = results[static_cast<std::size_t>(source.step)][static_cast<std::size_t>(source.output)];
-        xs.push_back(adapted(engine, from, input.shape));
         const ShapeValue shape = from.value->placement.shape();
-        rounded = rounded || common_dims(shape, input.shape).size() < shape.size();
+        const bool is_summed = common_dims(shape, input.shape).size() < shape.size();
+        // The parts of a sum that ranks hold are rounded before they travel, which counts where they nearly cancel.
+        const bool rounds_parts = errors.seed != 0 && is_summed && is_floating(from.value->type());
+        xs.push_back(adapted(engine, rounds_parts ? with_errors(engine, from, errors.seed + 100 * s + 50 + i) : from,
+                             input.shape));
+        rounded = rounded || is_summed;
       } else {
         xs.push_back(outstanding_array_of(engine, input, leaves[i], i));
         if (step.watched && is_floating(input.type)) {
