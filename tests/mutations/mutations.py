@@ -291,7 +291,7 @@ def table(entries, results, suites):
     print("\n" + "mutation".ljust(width), *(suite.ljust(9) for suite in suites), "found by")
     for entry in entries:
         mine = results.get(entry["name"], {})
-        words = ["found" if mine[s]["found"] else "-" if s in mine else "" for s in suites]
+        words = ["" if s not in mine else "found" if mine[s]["found"] else "-" for s in suites]
         first = next((mine[s] for s in suites if s in mine and mine[s]["found"]), None)
         print(entry["name"].ljust(width), *(word.ljust(9) for word in words),
               f"{first['run']}: {first['what']}" if first else "NOTHING")
