@@ -17,19 +17,6 @@ Program draw_leaf(Draw& draw, const ShapeValue& dims) {
       });
 }
 
-std::vector<std::pair<std::string, std::int64_t>> draw_mesh(Draw& draw) {
-  std::vector<std::pair<std::string, std::int64_t>> mesh;
-  std::int64_t rest = support::ranks();
-  const std::int64_t count = draw.number(1, 3);
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t size = i + 1 == count ? rest : draw.number(1, rest);
-    while (rest % size != 0) --size;
-    rest /= size;
-    mesh.emplace_back(std::string(1, static_cast<char>('p' + i)), size);
-  }
-  return mesh;
-}
-
 /// All shapes that the graph's operations place, each with the dims that must be legal together.
 template <class F>
 void for_each_shape(const Graph& graph, const F& f) {
@@ -99,16 +86,8 @@ bool build(Step& step, const ShapeValue& dims) {
 
 Kind leaf() { return {"leaf", draw_leaf}; }
 
-std::string Graph::mesh_text() const {
-  std::vector<std::string> axes;
-  for (const auto& [name, size] : mesh) axes.push_back(fmt::format("{}:{}", name, size));
-  return fmt::format("{}", fmt::join(axes, ";"));
-}
-std::string Graph::layout() const {
-  std::vector<std::string> texts;
-  for (const Rule& rule : rules) texts.push_back(fmt::format("{}:{}", rule.dim, fmt::join(rule.axes, ",")));
-  return fmt::format("{}", fmt::join(texts, ";"));
-}
+std::string Graph::mesh_text() const { return text_of_mesh(mesh); }
+std::string Graph::layout() const { return text_of_rules(rules); }
 std::string Graph::text() const {
   std::string lines = fmt::format("graph {} on {} ranks, dims {}, mesh {}, layout \"{}\"{}\n", number, support::ranks(),
                                   mtf::describe(dims), mesh_text(), layout(), whole ? ", whole numbers" : "");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "execution.hpp"
+#include "worlds.hpp"
 
 namespace property {
 
@@ -27,7 +28,7 @@ struct Rule {
 };
 struct Graph {
   std::uint64_t number = 0;
-  std::vector<std::pair<std::string, std::int64_t>> mesh;
+  DrawnMesh mesh;
   std::vector<Rule> rules;  ///< of the layout
   ShapeValue dims;          ///< that operations draw from
   bool whole = false;       ///< leaves are small whole numbers

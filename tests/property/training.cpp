@@ -91,16 +91,8 @@ ShapeValue Training::shape(std::string_view letters) const {
   for (std::size_t i = 0; i < letters.size(); ++i) result.push_back({Name(letters.substr(i, 1)), extent(letters[i])});
   return result;
 }
-std::string Training::mesh_text() const {
-  std::vector<std::string> axes;
-  for (const auto& [name, size] : mesh) axes.push_back(fmt::format("{}:{}", name, size));
-  return fmt::format("{}", fmt::join(axes, ";"));
-}
-std::string Training::layout() const {
-  std::vector<std::string> texts;
-  for (const auto& [dim, axes] : rules) texts.push_back(fmt::format("{}:{}", dim, fmt::join(axes, ",")));
-  return fmt::format("{}", fmt::join(texts, ";"));
-}
+std::string Training::mesh_text() const { return text_of_mesh(mesh); }
+std::string Training::layout() const { return text_of_rules(rules); }
 std::string Training::text() const {
   std::string lines =
       fmt::format("training {} on {} ranks, {}, dims {}, mesh {}, layout \"{}\"\n", number, support::ranks(),
@@ -215,14 +207,7 @@ Training draw_training(std::uint64_t number) {
   Training program;
   program.number = number;
   program.type = draw.chance(65) ? ElementType::float64 : ElementType::float32;
-  std::int64_t rest = support::ranks();
-  const std::int64_t axes = draw.number(1, 3);
-  for (std::int64_t i = 0; i < axes; ++i) {
-    std::int64_t size = i + 1 == axes ? rest : draw.number(1, rest);
-    while (rest % size != 0) --size;
-    rest /= size;
-    program.mesh.emplace_back(std::string(1, static_cast<char>('p' + i)), size);
-  }
+  program.mesh = draw_mesh(draw);
   program.momentum = draw.chance(20) ? 0 : 0.1 * static_cast<double>(draw.number(1, 9));
   program.adam = {.beta1 = 0.1 * static_cast<double>(draw.number(0, 9)),
                   .beta2 = draw.of({0.5, 0.9, 0.99, 0.999}),

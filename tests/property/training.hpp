@@ -3,6 +3,7 @@
 #pragma once
 
 #include "execution.hpp"
+#include "worlds.hpp"
 
 namespace property {
 
@@ -54,7 +55,7 @@ struct Action {
 struct Training {
   std::uint64_t number = 0;
   ElementType type = ElementType::float64;
-  std::vector<std::pair<std::string, std::int64_t>> mesh;
+  DrawnMesh mesh;
   std::vector<std::pair<std::string, std::vector<std::string>>> rules;  ///< the major axis first
   std::array<std::int64_t, 8> extents{};                                ///< of a to h
   double momentum = 0;

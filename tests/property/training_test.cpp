@@ -83,15 +83,7 @@ std::vector<std::string> faults_of(std::span<const Training> programs) {
       faults[i] = fmt::format("thrown on one rank: {}", error.what());
     }
   }
-  // One answer for all: that of the first rank that found a fault.
-  for (std::string& fault : faults) {
-    int first = static_cast<int>(fault.empty() ? ranks : rank);
-    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (first == static_cast<int>(ranks)) continue;
-    fault.resize(600, ' ');
-    MPI_Bcast(fault.data(), static_cast<int>(fault.size()), MPI_CHAR, first, MPI_COMM_WORLD);
-    while (!fault.empty() && fault.back() == ' ') fault.pop_back();
-  }
+  share_faults(faults);
   return faults;
 }
 

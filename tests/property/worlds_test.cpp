@@ -2,6 +2,8 @@
 // naive loop gives, under random layouts.
 //
 // MTF_PROPERTY_CASES sets how many, a tenth of it, MTF_PROPERTY_START the number of the first.
+#include "worlds.hpp"
+
 #include "execution.hpp"
 
 using namespace property;
@@ -18,43 +20,16 @@ struct Split {
   std::string dim;
   std::vector<std::string> axes;
 };
-std::string layout_text(const std::vector<Split>& rules) {
-  std::vector<std::string> texts;
-  for (const Split& rule : rules) texts.push_back(fmt::format("{}:{}", rule.dim, fmt::join(rule.axes, ",")));
-  return fmt::format("{}", fmt::join(texts, ";"));
-}
-
-struct Mesh {
-  std::vector<std::pair<std::string, std::int64_t>> axes;
-  explicit Mesh(Draw& draw) {
-    std::int64_t rest = ranks();
-    const std::int64_t count = draw.number(1, 3);
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t size = i + 1 == count ? rest : draw.number(1, rest);
-      while (rest % size != 0) --size;
-      rest /= size;
-      axes.emplace_back(std::string(1, static_cast<char>('p' + i)), size);
-    }
-  }
-  [[nodiscard]] std::string text() const {
-    std::vector<std::string> texts;
-    for (const auto& [name, size] : axes) texts.push_back(fmt::format("{}:{}", name, size));
-    return fmt::format("{}", fmt::join(texts, ";"));
-  }
-  [[nodiscard]] bool has(const std::string& axis) const {
-    return std::ranges::any_of(axes, [&](const auto& own) { return own.first == axis; });
-  }
-};
 
 /// Rules in which each axis splits one of the dims or none, and the parts that these have.
-std::vector<Split> draw_split(Draw& draw, const Mesh& mesh, std::initializer_list<std::string_view> dims,
+std::vector<Split> draw_split(Draw& draw, const DrawnMesh& mesh, std::initializer_list<std::string_view> dims,
                               std::map<std::string, std::int64_t>& parts) {
   std::vector<Split> rules;
   for (const std::string_view dim : dims) {
     rules.push_back({std::string(dim), {}});
     parts[rules.back().dim] = 1;
   }
-  for (const auto& [axis, size] : mesh.axes) {
+  for (const auto& [axis, size] : mesh) {
     const std::int64_t at = draw.number(-1, std::ssize(rules) - 1);
     if (at < 0) continue;
     Split& rule = rules[static_cast<std::size_t>(at)];
@@ -65,6 +40,19 @@ std::vector<Split> draw_split(Draw& draw, const Mesh& mesh, std::initializer_lis
   return rules;
 }
 
+/// Texts of a random mesh and of legal rules for the dims a, b, c, and the parts that the rules cut these into.
+struct DrawnTexts {
+  std::string mesh, layout;
+  std::map<std::string, std::int64_t> parts;
+  explicit DrawnTexts(Draw& draw) {
+    const DrawnMesh axes = draw_mesh(draw);
+    mesh = text_of_mesh(axes);
+    layout = text_of_rules(draw_split(draw, axes, {"a", "b", "c"}, parts));
+  }
+  /// A random extent that the parts divide.
+  std::int64_t extent(Draw& draw, const char* dim) { return parts[dim] * draw.number(1, 3); }
+};
+
 std::uint64_t worlds() { return from_environment("MTF_PROPERTY_CASES", 1000) / 10; }
 
 }  // namespace
@@ -74,26 +62,27 @@ TEST_CASE("random layouts are refused if a dim has two rules, an axis is named t
   const std::uint64_t start = first_number();
   for (std::uint64_t number = start; number < start + 4 * worlds(); ++number) {
     Draw draw(0x72756c65 + number);
-    const Mesh mesh(draw);
+    const DrawnMesh mesh = draw_mesh(draw);
     std::vector<Split> rules;
     const std::int64_t count = draw.number(0, 4);
     for (std::int64_t i = 0; i < count; ++i) {
       Split rule{std::string(names[static_cast<std::size_t>(draw.number(0, 5))]), {}};
       const std::int64_t axes = draw.of<std::int64_t>({1, 1, 1, 2});
       for (std::int64_t a = 0; a < axes; ++a)
-        rule.axes.emplace_back(
-            1, static_cast<char>('p' + draw.number(0, draw.chance(10) ? 3 : std::ssize(mesh.axes) - 1)));
+        rule.axes.emplace_back(1, static_cast<char>('p' + draw.number(0, draw.chance(10) ? 3 : std::ssize(mesh) - 1)));
       rules.push_back(rule);
     }
     bool legal = true;
     for (std::size_t r = 0; r < rules.size(); ++r) {
       for (std::size_t other = 0; other < r; ++other) legal = legal && rules[other].dim != rules[r].dim;
       const auto& axes = rules[r].axes;
-      legal = legal && std::ranges::all_of(axes, [&](const std::string& axis) { return mesh.has(axis); });
+      legal = legal && std::ranges::all_of(axes, [&](const std::string& axis) {
+                return std::ranges::any_of(mesh, [&](const auto& own) { return own.first == axis; });
+              });
       legal = legal && (axes.size() < 2 || axes[0] != axes[1]);
     }
-    const std::string axes = mesh.text();
-    const std::string layout = layout_text(rules);
+    const std::string axes = text_of_mesh(mesh);
+    const std::string layout = text_of_rules(rules);
     CAPTURE(axes);
     CAPTURE(layout);
     const mtf::WorldOptions options{.mesh = axes, .layout = layout, .unused_rules = mtf::UnusedRules::ignore};
@@ -115,14 +104,11 @@ TEST_CASE("one element of a random variable that differs on one rank is found wh
   const std::uint64_t start = first_number();
   for (std::uint64_t number = start; number < start + worlds() / 2; ++number) {
     Draw draw(0x7265706c + number);
-    const Mesh mesh(draw);
-    std::map<std::string, std::int64_t> parts;
-    const std::string axes = mesh.text();
-    const std::string layout = layout_text(draw_split(draw, mesh, {"a", "b", "c"}, parts));
-    CAPTURE(axes);
-    CAPTURE(layout);
-    World world(MPI_COMM_WORLD, {.mesh = axes, .layout = layout, .unused_rules = mtf::UnusedRules::ignore});
-    const auto extent = [&](const char* dim) { return parts[dim] * draw.number(1, 3); };
+    DrawnTexts texts(draw);
+    CAPTURE(texts.mesh);
+    CAPTURE(texts.layout);
+    World world(MPI_COMM_WORLD, {.mesh = texts.mesh, .layout = texts.layout, .unused_rules = mtf::UnusedRules::ignore});
+    const auto extent = [&](const char* dim) { return texts.extent(draw, dim); };
     const auto first = mtf::variable<double>(world, "first", mtf::init::normal(1), A{extent("a")}, B{extent("b")});
     const auto second = mtf::variable<float>(world, "second", mtf::init::normal(1), C{extent("c")}, A{extent("a")});
     const auto rank = static_cast<int>(draw.number(0, ranks() - 1));
@@ -141,8 +127,8 @@ TEST_CASE("one element of a random variable that differs on one rank is found wh
       return equal;
     };
     CHECK(world.verify_replicas());
-    CHECK(damage(first, double{}) == (parts["a"] * parts["b"] == ranks()));
-    CHECK(damage(second, float{}) == (parts["a"] * parts["c"] == ranks()));
+    CHECK(damage(first, double{}) == (texts.parts["a"] * texts.parts["b"] == ranks()));
+    CHECK(damage(second, float{}) == (texts.parts["a"] * texts.parts["c"] == ranks()));
     CHECK(world.verify_replicas());
   }
 }
@@ -182,15 +168,12 @@ TEST_CASE("means, norms and causal masks in random worlds give what naive loops 
   const std::uint64_t start = first_number();
   for (std::uint64_t number = start; number < start + worlds() / 2; ++number) {
     Draw draw(0x74797065 + number);
-    const Mesh mesh(draw);
-    std::map<std::string, std::int64_t> parts;
-    const std::string axes = mesh.text();
-    const std::string layout = layout_text(draw_split(draw, mesh, {"a", "b", "c"}, parts));
-    CAPTURE(axes);
-    CAPTURE(layout);
-    World world(MPI_COMM_WORLD, {.mesh = axes, .layout = layout, .unused_rules = mtf::UnusedRules::ignore});
+    DrawnTexts texts(draw);
+    CAPTURE(texts.mesh);
+    CAPTURE(texts.layout);
+    World world(MPI_COMM_WORLD, {.mesh = texts.mesh, .layout = texts.layout, .unused_rules = mtf::UnusedRules::ignore});
     Case drawn;
-    const auto extent = [&](const char* dim) { return parts[dim] * draw.number(1, 3); };
+    const auto extent = [&](const char* dim) { return texts.extent(draw, dim); };
     drawn.a = extent("a");
     drawn.b = extent("b");
     drawn.c = extent("c");
